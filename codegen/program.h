@@ -1,0 +1,43 @@
+// The kernel program: what a model writes. One CUDA C++ source plus one launch plan.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "codegen/plan.h"
+#include "seeds/task.h"
+
+namespace grove::codegen {
+
+struct KernelProgram {
+  std::string source;     // as written
+  std::string plan_json;  // as written, or made from `// grove:` comments
+  LaunchPlan plan;
+
+  // Identity after normalising comments and white space of the source, and the plan's formatting.
+  Hash identity() const;
+};
+
+// From separate texts (files of a task, `grove eval`). An empty plan is made from the source's
+// `// grove: grid=... block=... [shared=...] [args=...]` comments, one above each kernel.
+// kInvalidInput with the position on refused includes (CheckSource) or a bad plan.
+Result<KernelProgram> MakeProgram(std::string_view source, std::string_view plan_json);
+
+// From a model's reply: a fenced CUDA block and a fenced JSON plan in any order, by language tag
+// (cuda, cu, cpp, c++; json, plan), tolerant of prose around them. Where several blocks qualify the
+// last complete one wins. kInvalidInput says what is missing or wrong and where.
+Result<KernelProgram> ParseReply(std::string_view reply);
+
+// Refuses source that could reach the host's files or is not text: #include of anything outside the
+// allow-list, absolute or relative paths, include by macro, #include_next, __has_include, #embed,
+// assembler directives that read files (.incbin, .include), NUL bytes, invalid UTF-8, trigraphs,
+// bidi control characters, over 1 MiB. Line splices and comments are seen through.
+Status CheckSource(std::string_view source);
+
+// The text put in front of the source for one case: namespaces dim, tensor and scalar, and the
+// standard includes they need. Line numbers of the source are kept by a #line directive.
+std::string Prelude(const seeds::Case& task_case);
+
+}  // namespace grove::codegen
