@@ -29,22 +29,32 @@ Result<std::string> ReadTaskFile(const std::filesystem::path& path) {
 
 std::string_view Name(Distribution::Kind kind) {
   switch (kind) {
-    case Distribution::Kind::kNormal: return "normal";
-    case Distribution::Kind::kUniform: return "uniform";
-    case Distribution::Kind::kConstant: return "constant";
-    case Distribution::Kind::kMixed: return "mixed";
-    case Distribution::Kind::kTail: return "tail";
+    case Distribution::Kind::kNormal:
+      return "normal";
+    case Distribution::Kind::kUniform:
+      return "uniform";
+    case Distribution::Kind::kConstant:
+      return "constant";
+    case Distribution::Kind::kMixed:
+      return "mixed";
+    case Distribution::Kind::kTail:
+      return "tail";
   }
   return "unknown";
 }
 
 std::string_view Name(CaseRole role) {
   switch (role) {
-    case CaseRole::kSmoke: return "smoke";
-    case CaseRole::kSweep: return "sweep";
-    case CaseRole::kStability: return "stability";
-    case CaseRole::kEdge: return "edge";
-    case CaseRole::kScored: return "scored";
+    case CaseRole::kSmoke:
+      return "smoke";
+    case CaseRole::kSweep:
+      return "sweep";
+    case CaseRole::kStability:
+      return "stability";
+    case CaseRole::kEdge:
+      return "edge";
+    case CaseRole::kScored:
+      return "scored";
   }
   return "unknown";
 }
@@ -63,9 +73,7 @@ std::int64_t Tensor::elements() const {
   return product;
 }
 
-Bytes Tensor::bytes() const {
-  return Bytes(elements() * static_cast<std::int64_t>(SizeOf(dtype)));
-}
+Bytes Tensor::bytes() const { return Bytes(elements() * static_cast<std::int64_t>(SizeOf(dtype))); }
 
 std::optional<std::int64_t> Case::dim(std::string_view wanted) const {
   for (const Dim& d : dims) {

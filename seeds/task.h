@@ -92,10 +92,10 @@ struct ProgramText {
 };
 
 struct Task {
-  std::string name;         // folder name
-  std::string title;        // one line
-  std::string family;       // "row_reduction", "gemm", ...: what kind of transformations apply
-  std::string contract;     // the operation in words, for prompts and people
+  std::string name;      // folder name
+  std::string title;     // one line
+  std::string family;    // "row_reduction", "gemm", ...: what kind of transformations apply
+  std::string contract;  // the operation in words, for prompts and people
   PrecisionClass demanded = PrecisionClass::kFp32;
   bool allow_nondeterminism = false;
   // Accumulation length of one output element (softmax: N): scales the tolerance. Per case below.
@@ -103,8 +103,8 @@ struct Task {
   std::vector<std::int64_t> reduction;  // one entry per case
   ProgramText reference;                // accumulates in fp64
   // Output elements that one block of the reference's single launch writes (contiguous, in block
-  // order over the flattened grid), one entry per case; 0 = unknown. Lets a large case be checked at
-  // the elements that a sample of the candidate's blocks wrote (eval/evaluator.h).
+  // order over the flattened grid), one entry per case; 0 = unknown. Lets a large case be checked
+  // at the elements that a sample of the candidate's blocks wrote (eval/evaluator.h).
   std::vector<std::int64_t> reference_elements_per_block;
   ProgramText seed;
   std::vector<std::string> suites;  // "crfm", ...
@@ -119,9 +119,9 @@ std::filesystem::path DefaultTasksFolder();
 // Names of all tasks below `folder`, sorted.
 Result<std::vector<std::string>> ListTasks(const std::filesystem::path& folder);
 
-// The task without its programs, from the text of a task.toml; `file` stands in error messages, which
-// read "file:line:column: what was expected". Names, sizes and counts are limited (docs/tasks.md),
-// so that hostile text can neither overflow nor fill memory. kInvalidInput.
+// The task without its programs, from the text of a task.toml; `file` stands in error messages,
+// which read "file:line:column: what was expected". Names, sizes and counts are limited
+// (docs/tasks.md), so that hostile text can neither overflow nor fill memory. kInvalidInput.
 Result<Task> ParseTask(std::string_view toml, std::string_view file);
 
 // kNotFound for an unknown name (with the nearest valid one); kInvalidInput for a broken task.toml

@@ -12,10 +12,14 @@ namespace {
 
 PrecisionClass ClassOf(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return PrecisionClass::kFp64;
-    case DType::kF16: return PrecisionClass::kFp16;
-    case DType::kBF16: return PrecisionClass::kBf16;
-    default: return PrecisionClass::kFp32;
+    case DType::kF64:
+      return PrecisionClass::kFp64;
+    case DType::kF16:
+      return PrecisionClass::kFp16;
+    case DType::kBF16:
+      return PrecisionClass::kBf16;
+    default:
+      return PrecisionClass::kFp32;
   }
 }
 
@@ -77,9 +81,9 @@ class Resolver {
     const auto value =
         expression.value.Evaluate([&](std::string_view name) { return resolved.dim(name); });
     if (!value) {
-      return FailAt(expression.place, fmt::format("{} '{}' in case {}: {}", what,
-                                                  expression.value.text(), resolved.name,
-                                                  value.error().message));
+      return FailAt(expression.place,
+                    fmt::format("{} '{}' in case {}: {}", what, expression.value.text(),
+                                resolved.name, value.error().message));
     }
     if (*value < least) {
       return FailAt(expression.place,
@@ -95,10 +99,11 @@ class Resolver {
       const auto found = symbols->find(tensor.dtype.value);
       if (found != symbols->end()) return found->second.value;
     }
-    return FailAt(tensor.dtype.place,
-                  fmt::format("dtype '{}' of tensor {} is neither a type (f32, f16, ...) nor set by "
-                              "[dtypes] or by dtypes of case {}",
-                              tensor.dtype.value, tensor.name.value, written.name.value));
+    return FailAt(
+        tensor.dtype.place,
+        fmt::format("dtype '{}' of tensor {} is neither a type (f32, f16, ...) nor set by "
+                    "[dtypes] or by dtypes of case {}",
+                    tensor.dtype.value, tensor.name.value, written.name.value));
   }
 
   Result<Tensor> ResolveTensor(const TensorText& written_tensor, const CaseText& written,
@@ -115,9 +120,8 @@ class Resolver {
       const auto value = Evaluate(extent, resolved, "extent", 1);
       if (!value) return Fail(value.error());
       if (*value > kMaxElements / elements) {
-        return FailAt(extent.place,
-                      fmt::format("tensor {} has more than {} elements in case {}", tensor.name,
-                                  kMaxElements, resolved.name));
+        return FailAt(extent.place, fmt::format("tensor {} has more than {} elements in case {}",
+                                                tensor.name, kMaxElements, resolved.name));
       }
       elements *= *value;
       tensor.shape.push_back(*value);
@@ -164,8 +168,8 @@ class Resolver {
     for (const auto& dim : text_.dims) {
       const auto found = written.dims.find(dim.value);
       if (found == written.dims.end()) {
-        return FailAt(written.name.place, fmt::format("case {} gives no value for dim {}",
-                                                      resolved.name, dim.value));
+        return FailAt(written.name.place,
+                      fmt::format("case {} gives no value for dim {}", resolved.name, dim.value));
       }
       resolved.dims.push_back({dim.value, found->second.value});
     }

@@ -16,8 +16,8 @@
 
 namespace grove::seeds {
 
-// Limits on hostile text. A dim is an `int` in the prelude; the element limit keeps every byte count
-// of a case, at 8 bytes an element and kMaxTensors tensors, far inside 64 bits.
+// Limits on hostile text. A dim is an `int` in the prelude; the element limit keeps every byte
+// count of a case, at 8 bytes an element and kMaxTensors tensors, far inside 64 bits.
 inline constexpr std::uintmax_t kMaxTaskBytes = std::uintmax_t{1} << 20;  // of any one task file
 inline constexpr std::size_t kMaxCases = 1000;
 inline constexpr std::size_t kMaxTensors = 64;

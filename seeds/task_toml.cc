@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,15 +22,18 @@ using Names = std::vector<std::string>;
 // Names that the prelude or a plan gives another meaning: C++ and CUDA words, and what plan
 // expressions know besides dims.
 constexpr std::string_view kReserved[] = {
-    "alignas", "alignof", "and", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
-    "char", "class", "compl", "concept", "const", "consteval", "constexpr", "constinit", "continue",
-    "decltype", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern",
-    "false", "float", "for", "friend", "goto", "half", "if", "inline", "int", "long", "mutable",
-    "namespace", "new", "noexcept", "not", "nullptr", "operator", "or", "private", "protected",
-    "public", "register", "requires", "return", "short", "signed", "sizeof", "static", "struct",
-    "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union",
-    "unsigned", "using", "virtual", "void", "volatile", "while", "xor",
-    "min", "max", "ceil_div", "sm_count", "max_shared", "l2_bytes",
+    "alignas",   "alignof",  "and",       "asm",        "auto",      "bitand",   "bitor",
+    "bool",      "break",    "case",      "catch",      "char",      "class",    "compl",
+    "concept",   "const",    "consteval", "constexpr",  "constinit", "continue", "decltype",
+    "default",   "delete",   "do",        "double",     "else",      "enum",     "explicit",
+    "export",    "extern",   "false",     "float",      "for",       "friend",   "goto",
+    "half",      "if",       "inline",    "int",        "long",      "mutable",  "namespace",
+    "new",       "noexcept", "not",       "nullptr",    "operator",  "or",       "private",
+    "protected", "public",   "register",  "requires",   "return",    "short",    "signed",
+    "sizeof",    "static",   "struct",    "switch",     "template",  "this",     "throw",
+    "true",      "try",      "typedef",   "typeid",     "typename",  "union",    "unsigned",
+    "using",     "virtual",  "void",      "volatile",   "while",     "xor",      "min",
+    "max",       "ceil_div", "sm_count",  "max_shared", "l2_bytes",
 };
 
 bool IsIdentifier(std::string_view text) {
@@ -59,13 +63,20 @@ Place PlaceOf(const toml::node& node) { return PlaceOf(node.source()); }
 
 std::string TypeName(const toml::node& node) {
   switch (node.type()) {
-    case toml::node_type::table: return "a table";
-    case toml::node_type::array: return "an array";
-    case toml::node_type::string: return "a string";
-    case toml::node_type::integer: return "an integer";
-    case toml::node_type::floating_point: return "a number with a fraction";
-    case toml::node_type::boolean: return "a boolean";
-    default: return "a date or time";
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a number with a fraction";
+    case toml::node_type::boolean:
+      return "a boolean";
+    default:
+      return "a date or time";
   }
 }
 
@@ -75,13 +86,9 @@ class Reader {
  public:
   explicit Reader(std::string_view file) : file_(file) {}
 
-  void Fault(Place place, std::string_view message) {
-    const bool earlier = place.line < place_.line ||
-                         (place.line == place_.line && place.column < place_.column);
-    if (error_ && !earlier) return;
-    error_ = ErrorAt(file_, place, message);
-    place_ = place;
-  }
+  void Fault(Place place, std::string_view message) { Remember(place, message, 0); }
+  // Something missing: often the consequence of another fault (a misspelt key), so it comes second.
+  void Lack(Place place, std::string_view message) { Remember(place, message, 1); }
   const std::optional<Error>& error() const { return error_; }
 
   void KnownKeys(const toml::table& table, std::string_view where, const Names& valid) {
@@ -94,9 +101,10 @@ class Reader {
   }
 
   // The node of a required key, or nullptr after a fault at the table.
-  const toml::node* Require(const toml::table& table, std::string_view key, std::string_view where) {
+  const toml::node* Require(const toml::table& table, std::string_view key,
+                            std::string_view where) {
     const toml::node* node = table.get(key);
-    if (node == nullptr) Fault(PlaceOf(table), fmt::format("{} lacks the key '{}'", where, key));
+    if (node == nullptr) Lack(PlaceOf(table), fmt::format("{} lacks the key '{}'", where, key));
     return node;
   }
 
@@ -117,13 +125,14 @@ class Reader {
   Placed<std::string> Identifier(const toml::node* node, std::string_view key) {
     auto name = String(node, key);
     if (node == nullptr || !node->is_string()) return name;
-    const bool reserved = std::find(std::begin(kReserved), std::end(kReserved), name.value) !=
-                              std::end(kReserved) ||
-                          DTypeFromName(name.value).has_value();
+    const bool reserved =
+        std::find(std::begin(kReserved), std::end(kReserved), name.value) != std::end(kReserved) ||
+        DTypeFromName(name.value).has_value();
     if (!IsIdentifier(name.value) || reserved || name.value.find("__") != std::string::npos) {
-      Fault(name.place, fmt::format("'{}' cannot be a name: expected letters, digits and single '_', "
-                                    "at most 64, not a word of C++ or of launch plans",
-                                    name.value));
+      Fault(name.place,
+            fmt::format("'{}' cannot be a name: expected letters, digits and single '_', "
+                        "at most 64, not a word of C++ or of launch plans",
+                        name.value));
     }
     return name;
   }
@@ -224,9 +233,16 @@ class Reader {
   }
 
  private:
+  void Remember(Place place, std::string_view message, int rank) {
+    const auto key = std::tuple(rank, place.line, place.column);
+    if (error_ && key >= first_) return;
+    error_ = ErrorAt(file_, place, message);
+    first_ = key;
+  }
+
   std::string_view file_;
   std::optional<Error> error_;
-  Place place_;
+  std::tuple<int, std::int64_t, std::int64_t> first_;
 };
 
 Distribution ReadDistribution(Reader& reader, const toml::table& table) {
@@ -295,8 +311,10 @@ std::vector<Scalar> ReadScalars(Reader& reader, const toml::node* node) {
       }
       // Beyond 2^53 a double no longer holds every integer.
       const double limit = scalar.dtype == DType::kI32 ? 2147483647.0 : 9007199254740992.0;
-      if (integer && (scalar.value != std::trunc(scalar.value) || std::fabs(scalar.value) > limit)) {
-        reader.Fault(PlaceOf(value), fmt::format("'{}' is not an integer of its dtype", scalar.name));
+      if (integer &&
+          (scalar.value != std::trunc(scalar.value) || std::fabs(scalar.value) > limit)) {
+        reader.Fault(PlaceOf(value),
+                     fmt::format("'{}' is not an integer of its dtype", scalar.name));
       }
     } else {
       scalar.value = reader.Number(&value, scalar.name);
@@ -336,9 +354,9 @@ CaseText ReadCase(Reader& reader, const toml::table& table) {
   reader.KnownKeys(table, where, {"name", "role", "dims", "dtypes", "inputs", "tolerance"});
   CaseText result;
   result.name = reader.Label(reader.Require(table, "name", where), "name");
-  result.role = static_cast<CaseRole>(
-      reader.OneOf(reader.Require(table, "role", where), "role",
-                   Names{"smoke", "sweep", "stability", "edge", "scored"}));
+  result.role =
+      static_cast<CaseRole>(reader.OneOf(reader.Require(table, "role", where), "role",
+                                         Names{"smoke", "sweep", "stability", "edge", "scored"}));
   if (const toml::table* dims = reader.Table(reader.Require(table, "dims", where), "dims")) {
     for (auto&& [key, value] : *dims) {
       const auto* integer = value.as_integer();
@@ -401,8 +419,8 @@ void ReadHead(Reader& reader, const toml::table& root, TaskText& task) {
   task.family = reader.String(reader.Require(root, "family", where), "family").value;
   task.contract = reader.String(reader.Require(root, "contract", where), "contract").value;
   if (const toml::node* demanded = root.get("demanded")) {
-    task.demanded = static_cast<PrecisionClass>(reader.OneOf(
-        demanded, "demanded", Names{"fp64", "fp32", "tf32", "fp16", "bf16", "fp8"}));
+    task.demanded = static_cast<PrecisionClass>(
+        reader.OneOf(demanded, "demanded", Names{"fp64", "fp32", "tf32", "fp16", "bf16", "fp8"}));
   }
   task.allow_nondeterminism =
       reader.Boolean(root.get("allow_nondeterminism"), "allow_nondeterminism");
@@ -411,7 +429,8 @@ void ReadHead(Reader& reader, const toml::table& root, TaskText& task) {
       task.suites.push_back(reader.Label(&suite, "suites").value);
     }
   }
-  if (const toml::array* dims = reader.Array(reader.Require(root, "dims", where), "dims", kMaxDims)) {
+  if (const toml::array* dims =
+          reader.Array(reader.Require(root, "dims", where), "dims", kMaxDims)) {
     for (const toml::node& dim : *dims) task.dims.push_back(reader.Identifier(&dim, "dims"));
   }
   task.scalars = ReadScalars(reader, root.get("scalars"));
@@ -446,7 +465,8 @@ void CheckNames(Reader& reader, const toml::table& root, const TaskText& task) {
     }
   };
   for (const auto& dim : task.dims) once(dim.value, dim.place, "dim");
-  for (const TensorText& tensor : task.tensors) once(tensor.name.value, tensor.name.place, "tensor");
+  for (const TensorText& tensor : task.tensors)
+    once(tensor.name.value, tensor.name.place, "tensor");
   for (const Scalar& scalar : task.scalars) {
     once(scalar.name, PlaceOf(*root["scalars"][scalar.name].node()), "scalar");
   }
@@ -462,10 +482,10 @@ void CheckNames(Reader& reader, const toml::table& root, const TaskText& task) {
       std::any_of(task.tensors.begin(), task.tensors.end(),
                   [](const TensorText& t) { return t.role == TensorRole::kOutput; });
   if (!task.cases.empty() && !scored) {
-    reader.Fault(PlaceOf(*root.get("case")), "no case has the role 'scored'");
+    reader.Lack(PlaceOf(*root.get("case")), "no case has the role 'scored'");
   }
   if (!task.tensors.empty() && !output) {
-    reader.Fault(PlaceOf(*root.get("tensor")), "no tensor has the role 'output'");
+    reader.Lack(PlaceOf(*root.get("tensor")), "no tensor has the role 'output'");
   }
 }
 

@@ -19,7 +19,7 @@ softmax_reference(const tensor::x* x, tensor::y* y) {
   __shared__ double partial[256];
   const long long row = static_cast<long long>(blockIdx.x) * dim::N;
 
-  double largest = -INFINITY;
+  double largest = static_cast<double>(x[row]);
   for (int j = threadIdx.x; j < dim::N; j += 256) {
     largest = fmax(largest, static_cast<double>(x[row + j]));
   }

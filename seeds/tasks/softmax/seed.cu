@@ -5,7 +5,7 @@ extern "C" __global__ void softmax(const float* x, float* y) {
   const float* row = x + static_cast<long long>(blockIdx.x) * dim::N;
   float* out = y + static_cast<long long>(blockIdx.x) * dim::N;
 
-  float largest = -INFINITY;
+  float largest = row[0];
   for (int j = t; j < dim::N; j += 128) largest = fmaxf(largest, row[j]);
   partial[t] = largest;
   __syncthreads();
