@@ -154,6 +154,17 @@ class PlanMemory {
   std::vector<HostMemory> owned_;
 };
 
+// Whether any element still has the bits of poison 0.
+bool ShowsPoison(std::span<const std::byte> values, DType dtype) {
+  std::byte poison[8];
+  const std::size_t size = SizeOf(dtype);
+  FillPoison({poison, size}, dtype, 0);
+  for (std::size_t at = 0; at + size <= values.size(); at += size) {
+    if (std::memcmp(values.data() + at, poison, size) == 0) return true;
+  }
+  return false;
+}
+
 std::optional<ExecutionFault> Unsupported(const codegen::ResolvedPlan& plan) {
   if (plan.tensor_maps.empty()) return std::nullopt;
   return ExecutionFault{VerdictKind::kUnsupported,
@@ -401,7 +412,8 @@ std::vector<ErrorReport> EmulatorDevice::CompareAll(const Case& task_case,
     if (tensor.role != TensorRole::kOutput) continue;
     const auto* expected = reinterpret_cast<const double*>(reference.outputs[i].data());
     errors.push_back(Compare(tensor, outputs[i].bytes(),
-                             {expected, static_cast<std::size_t>(tensor.elements())}));
+                             {expected, static_cast<std::size_t>(tensor.elements())},
+                             task_case.row_elements));
   }
   return errors;
 }
@@ -466,7 +478,7 @@ Result<CheckOutcome> EmulatorDevice::Check(const CheckRequest& request) {
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (first[i].data() == nullptr) continue;
     const DType dtype = task_case.tensors[i].dtype;
-    if (FirstPoison(first[i].bytes(), dtype, 0) < 0) continue;
+    if (!ShowsPoison(first[i].bytes(), dtype)) continue;
     TensorMemory second;
     auto fault = execute(1, false, second);
     if (!fault) return Failure(std::move(fault.error()));
@@ -474,7 +486,7 @@ Result<CheckOutcome> EmulatorDevice::Check(const CheckRequest& request) {
       outcome.fault = std::move(*fault);
       return outcome;
     }
-    const std::int64_t element = FirstUnwritten(first[i].bytes(), second[i].bytes(), dtype);
+    const std::int64_t element = FirstPoison(first[i].bytes(), second[i].bytes(), dtype);
     if (element >= 0) {
       outcome.unwritten_tensor = i;
       outcome.unwritten_element = element;
@@ -587,7 +599,7 @@ Status EmulatorDevice::SpotCheck(const TimeRequest& request, const TensorMemory&
     const auto* expected = reinterpret_cast<const double*>((*reference)->outputs[i].data());
     outcome.errors.push_back(Compare(
         tensor, outputs[i].bytes(), {expected, static_cast<std::size_t>(tensor.elements())},
-        ranges));
+        task_case.row_elements, ranges));
     for (const ElementRange& range : ranges) covered += range.end - range.begin;
     total += tensor.elements();
   }

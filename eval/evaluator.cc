@@ -83,33 +83,34 @@ struct Judgement {
 Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
                 const std::vector<ErrorReport>& errors) {
   const Case& task_case = task.cases[case_index];
-  const std::int64_t reduction = task.reduction[case_index];
   Judgement judgement;
   std::size_t output = 0;
   for (const seeds::Tensor& tensor : task_case.tensors) {
     if (tensor.role != seeds::TensorRole::kOutput) continue;
     const ErrorReport& report = errors[output++];
-    const Tolerance tolerance = ToleranceOf(task.demanded, reduction, task_case.tolerance);
+    const Tolerance tolerance = ToleranceFor(task, case_index, tensor);
     judgement.tolerance = tolerance.row_l2;
     judgement.error = std::max(judgement.error, report.worst_row_l2);
-    if (report.non_finite_mismatch || !WithinTolerance(report, tolerance)) {
-      const auto achieved = report.non_finite_mismatch || task_case.tolerance > 0
+    if (!Within(report, tolerance)) {
+      // Where the inputs' conditioning sets the tolerance, the error says nothing of a class.
+      const auto achieved = report.non_finite_mismatch() || task_case.tolerance
                                 ? std::nullopt
-                                : ClassifyError(report.worst_row_l2, reduction);
+                                : ClassifyError(report.worst_row_l2, task.reduction[case_index]);
       const bool lower = achieved && *achieved > task.demanded && stage != Stage::kStability;
       VerdictKind kind = stage == Stage::kStability ? VerdictKind::kUnstable
                          : lower                    ? VerdictKind::kLowerClass
                                                     : VerdictKind::kWrongResult;
       std::string message;
-      if (report.non_finite_mismatch) {
+      if (report.non_finite_mismatch()) {
         message = fmt::format("{}[{}] is {} where the reference is {}", tensor.name,
                               report.worst_element, report.got, report.expected);
       } else {
         message = fmt::format(
-            "{}: relative L2 error {:.3g} in row {} (allowed {:.3g}), worst element {}: expected "
-            "{:.9g}, got {:.9g}",
+            "{}: relative L2 error {:.3g} in row {} (allowed {:.3g}), largest scaled error {:.3g} "
+            "(allowed {:.3g}) at element {}: expected {:.9g}, got {:.9g}",
             tensor.name, report.worst_row_l2, report.worst_row, tolerance.row_l2,
-            report.worst_element, report.expected, report.got);
+            report.scaled_max, tolerance.scaled_max, report.worst_element, report.expected,
+            report.got);
         if (lower) {
           message += fmt::format("; class {} where {} is demanded", seeds::Name(*achieved),
                                  seeds::Name(task.demanded));
