@@ -58,7 +58,7 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
     if (summary.best_time && summary.seed_time) {
       json["speedup_over_seed"] = *summary.seed_time / *summary.best_time;
     }
-    json["time_kind"] = summary.modelled ? "modelled" : "measured";
+    json["time_kind"] = results::Name(summary.kind);
     fmt::print("{}\n", json.dump(2));
     return;
   }
@@ -67,13 +67,15 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
   auto data = (*reader)->Load();
   if (!data) return;
   results::TreeOptions options;
-  if (const int width = TerminalWidth(stdout); width > 0) options.width = width;
-  options.color = TerminalWidth(stdout) > 0;
+  if (const int width = TerminalWidth(stdout); width > 0) {
+    options.width = width;
+    options.color = true;
+  }
   fmt::print("{}", results::RenderTree(*data, options));
   fmt::print("\n{}: {}\n", run, summary.reason);
   if (summary.best_time && summary.seed_time) {
-    fmt::print("best {}: {}{}, {} the seed's {}   (grove show {}/{})\n", summary.best,
-               results::FormatTime(*summary.best_time), summary.modelled ? " (modelled)" : "",
+    fmt::print("best {}: {}, {} the seed's {}   (grove show {}/{})\n", summary.best,
+               results::FormatTime(*summary.best_time, summary.kind),
                results::FormatRatio(*summary.seed_time / *summary.best_time),
                results::FormatTime(*summary.seed_time), run, summary.best);
   }

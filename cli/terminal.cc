@@ -23,8 +23,7 @@ std::string LiveLine(const search::LiveState& state) {
                         state.candidates, state.passed);
   }
   if (state.best) {
-    line += fmt::format("  best {}{}", results::FormatTime(*state.best),
-                        state.modelled ? " (modelled)" : "");
+    line += fmt::format("  best {}", results::FormatTime(*state.best, state.kind));
     if (state.seed && state.best->count() > 0) {
       line += fmt::format(", {} the seed", results::FormatRatio(*state.seed / *state.best));
     }

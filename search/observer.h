@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "results/rows.h"
 
 namespace grove::search {
 
@@ -19,7 +20,7 @@ struct LiveState {
   int passed = 0;            // of this round
   std::optional<Nanoseconds> best;  // so far, over the whole run
   std::optional<Nanoseconds> seed;  // of the task's own seed
-  bool modelled = false;
+  results::TimeKind kind = results::TimeKind::kModelled;  // of both
   Tokens tokens;             // spent so far
 };
 

@@ -225,7 +225,7 @@ Status Search::EnsureSeed() {
     live.rounds = config_.rounds;
     live.seed = score;
     live.best = results::ScoreOf(*data_.Best());
-    live.modelled = seed.evaluation->score_kind == results::TimeKind::kModelled;
+    live.kind = seed.evaluation->score_kind;
     for (const results::CallRow& call : data_.calls) live.tokens = live.tokens + call.usage.total();
   });
   return {};
@@ -383,8 +383,9 @@ Status Search::Implement(int index, std::vector<Slot>& slots) {
 void Search::Announce(const Slot& slot, const eval::Evaluation& evaluation) {
   std::string line = fmt::format("  {:<10} {}", slot.name(), eval::Name(evaluation.verdict.kind));
   if (evaluation.score) {
-    line += fmt::format("  {}{}", results::FormatTime(*evaluation.score),
-                        evaluation.modelled ? " (modelled)" : "");
+    line += "  " + results::FormatTime(*evaluation.score, evaluation.modelled
+                                                              ? results::TimeKind::kModelled
+                                                              : results::TimeKind::kMeasured);
     if (const auto seed = results::ScoreOf(*data_.Seed())) {
       line += fmt::format(", {} the seed", results::FormatRatio(*seed / *evaluation.score));
     }
@@ -525,9 +526,8 @@ Status Search::RunRound(int index, const std::vector<CandidateId>& frontier) {
   const CandidateRow& best = *data_.Best();
   const auto best_time = *results::ScoreOf(best);
   parts_.observer.Line(fmt::format(
-      "round {}/{} done: best {} {}{}, {} the seed; next from {}", index, config_.rounds,
-      best.name, results::FormatTime(best_time),
-      best.evaluation->score_kind == results::TimeKind::kModelled ? " (modelled)" : "",
+      "round {}/{} done: best {} {}, {} the seed; next from {}", index, config_.rounds, best.name,
+      results::FormatTime(best_time, best.evaluation->score_kind),
       results::FormatRatio(*results::ScoreOf(*data_.Seed()) / best_time),
       fmt::join(names, ", ")));
   return {};
@@ -575,7 +575,7 @@ Result<SearchSummary> Search::Run() {
   if (const CandidateRow* best = data_.Best(); best != nullptr) {
     summary.best = best->name;
     summary.best_time = results::ScoreOf(*best);
-    summary.modelled = best->evaluation->score_kind == results::TimeKind::kModelled;
+    summary.kind = best->evaluation->score_kind;
   }
   return summary;
 }

@@ -39,7 +39,7 @@ struct SearchSummary {
   int rounds = 0;          // finished
   std::string best;        // name of the best kernel
   std::optional<Nanoseconds> best_time, seed_time;
-  bool modelled = false;
+  results::TimeKind kind = results::TimeKind::kModelled;  // of both
 };
 
 // Runs to the configured number of rounds, to the end of patience, or to a stop request (status
