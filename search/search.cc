@@ -367,7 +367,7 @@ Status Search::Implement(int index, std::vector<Slot>& slots) {
     auto id = parts_.store.RequestCandidate(slot.idea.id, slot.branch);
     if (!id) return error.Set(std::move(id.error()));
     slot.id = *id;
-    auto request = prompts_.ForImplementation(data_, *slot.parent, slot.idea, slot.branch);
+    auto request = prompts_.ForImplementation(*slot.parent, slot.idea, slot.branch);
     if (!request) return error.Set(std::move(request.error()));
     results::CallKey key{llm::Role::kCode, index, slot.place, slot.idea.number, slot.branch, 0};
     auto reply = Ask(key, *request);
@@ -416,6 +416,7 @@ Status Search::Conclude(Slot& slot, const eval::Evaluation& evaluation) {
 // Evaluates a candidate, with its repair turns, to its final verdict. `known` are the programs that
 // came before it, by identity.
 Status Search::EvaluateSlot(int index, Slot& slot, const std::map<Hash, std::string>& known) {
+  std::vector<std::string> earlier;
   for (int turn = 0;; ++turn) {
     if (stop_.stop_requested()) return Stopped();
     eval::Evaluation evaluation;
@@ -439,8 +440,9 @@ Status Search::EvaluateSlot(int index, Slot& slot, const std::map<Hash, std::str
     if (auto kept = parts_.store.RecordAttempt(slot.id, slot.received.draft, verdict); !kept) {
       return Failure(std::move(kept.error()));
     }
-    auto request = prompts_.ForRepair(data_, *slot.parent, slot.idea, slot.branch, turn + 1,
-                                      slot.received.draft, verdict);
+    auto request = prompts_.ForRepair(*slot.parent, slot.idea, slot.branch, slot.received.draft,
+                                      verdict, earlier);
+    earlier.emplace_back(eval::Name(verdict.kind));
     if (!request) return Failure(std::move(request.error()));
     results::CallKey key{llm::Role::kRepair, index,       slot.place,
                          slot.idea.number,   slot.branch, turn + 1};
