@@ -272,7 +272,9 @@ std::size_t BoundProgram::items() const {
   return count;
 }
 
-CuStatus BoundProgram::Enqueue(CuStream stream) const {
+CuStatus BoundProgram::Enqueue(CuStream stream) const { return EnqueueWithEvents(stream, {}); }
+
+CuStatus BoundProgram::EnqueueWithEvents(CuStream stream, std::span<const Event> events) const {
   const Driver& driver = *program_->driver_;
   const codegen::ResolvedPlan& plan = program_->plan_;
   for (std::size_t i = 0; i < workspaces_.size(); ++i) {
@@ -285,59 +287,71 @@ CuStatus BoundProgram::Enqueue(CuStream stream) const {
       return ok;
     }
   }
+  const auto record = [&](std::size_t index) -> CuStatus {
+    if (events.empty()) return {};
+    return driver.Check(driver.EventRecord(events[index].get(), stream), "cuEventRecord");
+  };
+  if (auto ok = record(0); !ok) return ok;
   for (std::size_t index = 0; index < plan.launches.size(); ++index) {
-    const ResolvedLaunch& launch = plan.launches[index];
-    std::vector<CuDevicePtr> pointers(launch.args.size());
-    std::vector<void*> params(launch.args.size());
-    for (std::size_t i = 0; i < launch.args.size(); ++i) {
-      const ResolvedArg& arg = launch.args[i];
-      const void* value = nullptr;
-      switch (arg.kind) {
-        case ResolvedArg::Kind::kTensor: pointers[i] = tensors_.at(arg.index); break;
-        case ResolvedArg::Kind::kWorkspace: pointers[i] = workspaces_.at(arg.index).data(); break;
-        case ResolvedArg::Kind::kTensorMap: value = &tensor_maps_.at(arg.index); break;
-        case ResolvedArg::Kind::kScalar: value = arg.bytes.data(); break;
-      }
-      if (value == nullptr) value = &pointers[i];
-      params[i] = const_cast<void*>(value);  // the driver only reads through it
+    if (auto ok = Launch(stream, index); !ok) return ok;
+    if (auto ok = record(index + 1); !ok) return ok;
+  }
+  return {};
+}
+
+CuStatus BoundProgram::Launch(CuStream stream, std::size_t index) const {
+  const Driver& driver = *program_->driver_;
+  const ResolvedLaunch& launch = program_->plan_.launches[index];
+  std::vector<CuDevicePtr> pointers(launch.args.size());
+  std::vector<void*> params(launch.args.size());
+  for (std::size_t i = 0; i < launch.args.size(); ++i) {
+    const ResolvedArg& arg = launch.args[i];
+    const void* value = nullptr;
+    switch (arg.kind) {
+      case ResolvedArg::Kind::kTensor: pointers[i] = tensors_.at(arg.index); break;
+      case ResolvedArg::Kind::kWorkspace: pointers[i] = workspaces_.at(arg.index).data(); break;
+      case ResolvedArg::Kind::kTensorMap: value = &tensor_maps_.at(arg.index); break;
+      case ResolvedArg::Kind::kScalar: value = arg.bytes.data(); break;
     }
-    std::array<CuLaunchAttribute, 3> attributes;
-    CuLaunchConfig config;
-    config.grid_x = static_cast<unsigned>(launch.grid[0]);
-    config.grid_y = static_cast<unsigned>(launch.grid[1]);
-    config.grid_z = static_cast<unsigned>(launch.grid[2]);
-    config.block_x = static_cast<unsigned>(launch.block[0]);
-    config.block_y = static_cast<unsigned>(launch.block[1]);
-    config.block_z = static_cast<unsigned>(launch.block[2]);
-    config.shared_bytes = static_cast<unsigned>(launch.shared_bytes);
-    config.stream = stream;
-    config.attributes = attributes.data();
-    if (launch.cluster) {
-      CuLaunchAttribute& a = attributes[config.attribute_count++];
-      a.id = kLaunchClusterDimension;
-      a.value.cluster = {static_cast<unsigned>((*launch.cluster)[0]),
-                         static_cast<unsigned>((*launch.cluster)[1]),
-                         static_cast<unsigned>((*launch.cluster)[2])};
-    }
-    if (launch.cooperative) {
-      CuLaunchAttribute& a = attributes[config.attribute_count++];
-      a.id = kLaunchCooperative;
-      a.value.number = 1;
-    }
-    // The first launch must not overlap what we enqueued before it (flush, stamps, poison).
-    if (launch.dependent && index > 0) {
-      CuLaunchAttribute& a = attributes[config.attribute_count++];
-      a.id = kLaunchProgrammaticSerialization;
-      a.value.number = 1;
-    }
-    if (auto ok = driver.Check(
-            driver.LaunchKernelEx(&config, program_->functions_[index], params.data(), nullptr),
-            "cuLaunchKernelEx");
-        !ok) {
-      CuError error = ok.error();
-      error.call = fmt::format("cuLaunchKernelEx of {} ({})", launch.kernel, launch.place);
-      return tl::unexpected(std::move(error));
-    }
+    if (value == nullptr) value = &pointers[i];
+    params[i] = const_cast<void*>(value);  // the driver only reads through it
+  }
+  std::array<CuLaunchAttribute, 3> attributes;
+  CuLaunchConfig config;
+  config.grid_x = static_cast<unsigned>(launch.grid[0]);
+  config.grid_y = static_cast<unsigned>(launch.grid[1]);
+  config.grid_z = static_cast<unsigned>(launch.grid[2]);
+  config.block_x = static_cast<unsigned>(launch.block[0]);
+  config.block_y = static_cast<unsigned>(launch.block[1]);
+  config.block_z = static_cast<unsigned>(launch.block[2]);
+  config.shared_bytes = static_cast<unsigned>(launch.shared_bytes);
+  config.stream = stream;
+  config.attributes = attributes.data();
+  if (launch.cluster) {
+    CuLaunchAttribute& a = attributes[config.attribute_count++];
+    a.id = kLaunchClusterDimension;
+    a.value.cluster = {static_cast<unsigned>((*launch.cluster)[0]),
+                       static_cast<unsigned>((*launch.cluster)[1]),
+                       static_cast<unsigned>((*launch.cluster)[2])};
+  }
+  if (launch.cooperative) {
+    CuLaunchAttribute& a = attributes[config.attribute_count++];
+    a.id = kLaunchCooperative;
+    a.value.number = 1;
+  }
+  // The first launch must not overlap what we enqueued before it (flush, stamps, poison).
+  if (launch.dependent && index > 0) {
+    CuLaunchAttribute& a = attributes[config.attribute_count++];
+    a.id = kLaunchProgrammaticSerialization;
+    a.value.number = 1;
+  }
+  if (auto ok = driver.Check(
+          driver.LaunchKernelEx(&config, program_->functions_[index], params.data(), nullptr),
+          "cuLaunchKernelEx");
+      !ok) {
+    CuError error = ok.error();
+    error.call = fmt::format("cuLaunchKernelEx of {} ({})", launch.kernel, launch.place);
+    return tl::unexpected(std::move(error));
   }
   return {};
 }

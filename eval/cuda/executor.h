@@ -73,6 +73,9 @@ class BoundProgram {
   // Enqueues one execution: zero-initialised workspaces are cleared first (a part of the execution,
   // so it is timed too), then every launch in order. Returns before the device has finished.
   CuStatus Enqueue(CuStream stream) const;
+  // The same, recording events[0] before the first launch and events[i + 1] after launch i.
+  // REQUIRES: events is empty or one longer than the launches.
+  CuStatus EnqueueWithEvents(CuStream stream, std::span<const Event> events) const;
   // Points the tensors elsewhere (another input set); workspaces stay.
   Executed<void> Rebind(std::span<const CuDevicePtr> tensors);
   std::span<const GuardedBuffer> workspaces() const { return workspaces_; }
@@ -81,6 +84,7 @@ class BoundProgram {
 
  private:
   friend class LoadedProgram;
+  CuStatus Launch(CuStream stream, std::size_t index) const;
   const LoadedProgram* program_ = nullptr;
   std::vector<GuardedBuffer> workspaces_;
   std::vector<CuDevicePtr> tensors_;

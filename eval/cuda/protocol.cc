@@ -1,5 +1,7 @@
 #include "eval/cuda/protocol.h"
 
+#include <bit>
+
 #include "base/wire.h"
 
 namespace grove::cuda {
@@ -243,8 +245,110 @@ std::optional<eval::ExecutionFault> GetFault(WireReader& in, bool& valid) {
   return fault;
 }
 
-void PutReport(WireWriter& out, const eval::ErrorReport& report);
-eval::ErrorReport GetReport(WireReader& in);
+void PutReport(WireWriter& out, const eval::ErrorReport& report) {
+  out.I64(report.elements);
+  out.I64(report.rows);
+  out.F64(report.worst_row_l2);
+  out.I64(report.worst_row);
+  out.F64(report.median_row_l2);
+  out.F64(report.scaled_max);
+  out.I64(report.worst_element);
+  out.F64(report.expected);
+  out.F64(report.got);
+  out.I64(report.non_finite_mismatches);
+}
+eval::ErrorReport GetReport(WireReader& in) {
+  eval::ErrorReport report;
+  report.elements = in.I64();
+  report.rows = in.I64();
+  report.worst_row_l2 = in.F64();
+  report.worst_row = in.I64();
+  report.median_row_l2 = in.F64();
+  report.scaled_max = in.F64();
+  report.worst_element = in.I64();
+  report.expected = in.F64();
+  report.got = in.F64();
+  report.non_finite_mismatches = in.I64();
+  return report;
+}
+constexpr std::size_t kReportBytes = 80;
+
+void PutMode(WireWriter& out, const eval::ModeTime& mode) {
+  out.Text(mode.mode);
+  PutList(out, mode.samples, PutTime);
+  PutTime(out, mode.min);
+  PutTime(out, mode.median);
+  PutTime(out, mode.q3);
+  out.F64(mode.relative_stderr);
+  out.Text(mode.stopped);
+  out.Text(mode.note);
+}
+eval::ModeTime GetMode(WireReader& in) {
+  eval::ModeTime mode;
+  mode.mode = in.Text();
+  mode.samples = GetList<Nanoseconds>(in, 8, GetTime);
+  mode.min = GetTime(in);
+  mode.median = GetTime(in);
+  mode.q3 = GetTime(in);
+  mode.relative_stderr = in.F64();
+  mode.stopped = in.Text();
+  mode.note = in.Text();
+  return mode;
+}
+
+void PutLaunchReport(WireWriter& out, const eval::LaunchReport& report) {
+  out.Text(report.kernel);
+  PutTime(out, report.time);
+  PutInt(out, report.occupancy.blocks_per_sm);
+  out.F64(report.occupancy.warps_share);
+  out.Text(report.occupancy.limiter);
+  out.Text(report.bound);
+  out.F64(report.dram_bytes);
+}
+eval::LaunchReport GetLaunchReport(WireReader& in) {
+  eval::LaunchReport report;
+  report.kernel = in.Text();
+  report.time = GetTime(in);
+  report.occupancy.blocks_per_sm = GetInt(in);
+  report.occupancy.warps_share = in.F64();
+  report.occupancy.limiter = in.Text();
+  report.bound = in.Text();
+  report.dram_bytes = in.F64();
+  return report;
+}
+
+void PutOutcome(WireWriter& out, const eval::TimeOutcome& outcome) {
+  PutFault(out, outcome.fault);
+  PutTime(out, outcome.time);
+  PutTime(out, outcome.min);
+  PutTime(out, outcome.q3);
+  PutList(out, outcome.samples, PutTime);
+  PutList(out, outcome.modes, PutMode);
+  PutInt(out, outcome.throttled);
+  out.F64(outcome.mean_clock_ghz);
+  PutTime(out, outcome.empty_kernel);
+  PutList(out, outcome.launches, PutLaunchReport);
+  PutList(out, outcome.errors, PutReport);
+  out.F64(outcome.checked_share);
+  out.Text(outcome.note);
+}
+eval::TimeOutcome GetOutcome(WireReader& in, bool& valid) {
+  eval::TimeOutcome outcome;
+  outcome.fault = GetFault(in, valid);
+  outcome.time = GetTime(in);
+  outcome.min = GetTime(in);
+  outcome.q3 = GetTime(in);
+  outcome.samples = GetList<Nanoseconds>(in, 8, GetTime);
+  outcome.modes = GetList<eval::ModeTime>(in, 56, GetMode);
+  outcome.throttled = GetInt(in);
+  outcome.mean_clock_ghz = in.F64();
+  outcome.empty_kernel = GetTime(in);
+  outcome.launches = GetList<eval::LaunchReport>(in, 56, GetLaunchReport);
+  outcome.errors = GetList<eval::ErrorReport>(in, kReportBytes, GetReport);
+  outcome.checked_share = in.F64();
+  outcome.note = in.Text();
+  return outcome;
+}
 
 template <typename T>
 Result<T> Checked(const WireReader& in, bool valid, T value, std::string_view name) {
@@ -255,3 +359,196 @@ Result<T> Checked(const WireReader& in, bool valid, T value, std::string_view na
 }
 
 }  // namespace
+
+std::string Encode(const OpenMessage& message) {
+  WireWriter out;
+  out.U32(message.version);
+  PutInt(out, message.ordinal);
+  PutInt(out, message.lanes);
+  out.I64(message.idle_memory.value);
+  return std::move(out).Take();
+}
+
+Result<OpenMessage> DecodeOpen(std::string_view bytes) {
+  WireReader in(bytes);
+  OpenMessage message;
+  message.version = in.U32();
+  message.ordinal = GetInt(in);
+  message.lanes = GetInt(in);
+  message.idle_memory = Bytes(in.I64());
+  const bool valid = message.lanes >= 1 && message.lanes <= 64;
+  return Checked(in, valid, message, "open");
+}
+
+std::string Encode(const DeviceFacts& facts) {
+  WireWriter out;
+  out.Text(facts.name);
+  out.Text(facts.uuid);
+  for (int value : {facts.ordinal, facts.driver_version, facts.compute_major, facts.compute_minor,
+                    facts.sm_count, facts.clock_khz, facts.memory_clock_khz, facts.memory_bus_bits,
+                    facts.l2_bytes, facts.shared_per_sm, facts.shared_per_block,
+                    facts.registers_per_sm, facts.threads_per_sm, facts.blocks_per_sm,
+                    facts.max_threads_per_block, facts.virtual_memory ? 1 : 0}) {
+    PutInt(out, value);
+  }
+  out.I64(facts.memory_bytes);
+  return std::move(out).Take();
+}
+
+Result<DeviceFacts> DecodeFacts(std::string_view bytes) {
+  WireReader in(bytes);
+  DeviceFacts facts;
+  facts.name = in.Text();
+  facts.uuid = in.Text();
+  for (int* value : {&facts.ordinal, &facts.driver_version, &facts.compute_major,
+                     &facts.compute_minor, &facts.sm_count, &facts.clock_khz,
+                     &facts.memory_clock_khz, &facts.memory_bus_bits, &facts.l2_bytes,
+                     &facts.shared_per_sm, &facts.shared_per_block, &facts.registers_per_sm,
+                     &facts.threads_per_sm, &facts.blocks_per_sm, &facts.max_threads_per_block}) {
+    *value = GetInt(in);
+  }
+  facts.virtual_memory = GetInt(in) == 1;
+  facts.memory_bytes = in.I64();
+  return Checked(in, true, facts, "facts");
+}
+
+std::string Encode(const CheckJob& job) {
+  WireWriter out;
+  PutJob(out, job);
+  PutInt(out, job.runs);
+  return std::move(out).Take();
+}
+
+Result<CheckJob> DecodeCheckJob(std::string_view bytes) {
+  WireReader in(bytes);
+  CheckJob job;
+  bool valid = true;
+  GetJob(in, job, valid);
+  job.runs = GetInt(in);
+  return Checked(in, valid, std::move(job), "check");
+}
+
+std::string Encode(const TimeJob& job) {
+  WireWriter out;
+  PutJob(out, job);
+  out.U32(job.base ? 1 : 0);
+  PutProgram(out, job.base ? *job.base : Program{});
+  PutLimits(out, job.limits);
+  out.U32(job.all_modes ? 1 : 0);
+  return std::move(out).Take();
+}
+
+Result<TimeJob> DecodeTimeJob(std::string_view bytes) {
+  WireReader in(bytes);
+  TimeJob job;
+  bool valid = true;
+  GetJob(in, job, valid);
+  const bool has_base = in.U32() == 1;
+  Program base = GetProgram(in, valid);
+  if (has_base) {
+    valid = valid && Sound(base.plan, job.task_case.tensors.size());
+    job.base = std::move(base);
+  }
+  job.limits = GetLimits(in);
+  job.all_modes = in.U32() == 1;
+  return Checked(in, valid, std::move(job), "time");
+}
+
+std::string Encode(const CheckDone& done) {
+  WireWriter out;
+  PutFault(out, done.outcome.fault);
+  out.U32(done.outcome.deterministic ? 1 : 0);
+  PutList(out, done.outcome.errors, PutReport);
+  out.U32(done.outcome.unwritten_tensor ? 1 : 0);
+  out.U64(done.outcome.unwritten_tensor.value_or(0));
+  out.I64(done.outcome.unwritten_element);
+  PutTime(out, done.reference_time);
+  return std::move(out).Take();
+}
+
+Result<CheckDone> DecodeCheckDone(std::string_view bytes) {
+  WireReader in(bytes);
+  CheckDone done;
+  bool valid = true;
+  done.outcome.fault = GetFault(in, valid);
+  done.outcome.deterministic = in.U32() == 1;
+  done.outcome.errors = GetList<eval::ErrorReport>(in, kReportBytes, GetReport);
+  const bool unwritten = in.U32() == 1;
+  const std::uint64_t tensor = in.U64();
+  if (unwritten) done.outcome.unwritten_tensor = tensor;
+  done.outcome.unwritten_element = in.I64();
+  done.reference_time = GetTime(in);
+  return Checked(in, valid, std::move(done), "check outcome");
+}
+
+std::string Encode(const TimeDone& done) {
+  WireWriter out;
+  PutOutcome(out, done.outcome);
+  out.U32(done.pair ? 1 : 0);
+  if (done.pair) {
+    const eval::PairOutcome& pair = *done.pair;
+    PutFault(out, pair.fault);
+    PutList(out, pair.base, PutTime);
+    PutList(out, pair.challenger, PutTime);
+    out.F64(pair.ratio);
+    out.F64(pair.mean_delta);
+    out.F64(pair.delta_stderr);
+    out.U32(static_cast<std::uint32_t>(pair.result));
+  }
+  return std::move(out).Take();
+}
+
+Result<TimeDone> DecodeTimeDone(std::string_view bytes) {
+  WireReader in(bytes);
+  TimeDone done;
+  bool valid = true;
+  done.outcome = GetOutcome(in, valid);
+  if (in.U32() == 1) {
+    eval::PairOutcome pair;
+    pair.fault = GetFault(in, valid);
+    pair.base = GetList<Nanoseconds>(in, 8, GetTime);
+    pair.challenger = GetList<Nanoseconds>(in, 8, GetTime);
+    pair.ratio = in.F64();
+    pair.mean_delta = in.F64();
+    pair.delta_stderr = in.F64();
+    const std::uint32_t result = in.U32();
+    valid = valid && result <= static_cast<std::uint32_t>(eval::PairOutcome::Result::kTie);
+    if (valid) pair.result = static_cast<eval::PairOutcome::Result>(result);
+    done.pair = std::move(pair);
+  }
+  return Checked(in, valid, std::move(done), "time outcome");
+}
+
+std::string Encode(const FatalMessage& message) {
+  WireWriter out;
+  out.U32(static_cast<std::uint32_t>(message.kind));
+  out.Text(message.message);
+  return std::move(out).Take();
+}
+
+Result<FatalMessage> DecodeFatal(std::string_view bytes) {
+  WireReader in(bytes);
+  FatalMessage message;
+  bool valid = true;
+  message.kind = GetKind(in, valid);
+  message.message = in.Text();
+  return Checked(in, valid, std::move(message), "fatal");
+}
+
+std::string WithId(std::uint64_t id, std::string_view payload) {
+  WireWriter out;
+  out.U64(id);
+  std::string bytes = std::move(out).Take();
+  bytes += payload;
+  return bytes;
+}
+
+Result<std::uint64_t> TakeId(std::string_view& payload) {
+  if (payload.size() < 8) return Fail(ErrorCode::kInternal, "message without a request id");
+  WireReader in(payload.substr(0, 8));
+  const std::uint64_t id = in.U64();
+  payload.remove_prefix(8);
+  return id;
+}
+
+}  // namespace grove::cuda

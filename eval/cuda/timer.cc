@@ -397,7 +397,7 @@ Executed<Nanoseconds> MeasureEmpty(Session& session) {
 }
 
 // Time of every launch apart, best of three; for the report, not for the score.
-Executed<void> MeasureLaunches(Session& session, const TimeJob& job, eval::TimeOutcome& outcome) {
+Executed<void> MeasureLaunches(Session& session, eval::TimeOutcome& outcome) {
   constexpr std::size_t kMostLaunches = 64;
   auto& entry = session.candidate();
   const auto& resources = entry.program->resources();
@@ -435,7 +435,6 @@ Executed<void> MeasureLaunches(Session& session, const TimeJob& job, eval::TimeO
       if (round == 0 || *time < best) best = *time;
     }
   }
-  (void)job;
   return {};
 }
 
@@ -478,7 +477,7 @@ Executed<void> TimeOne(Session& session, const TimeJob& job, eval::TimeOutcome& 
   auto empty = MeasureEmpty(session);
   if (!empty) return tl::unexpected(empty.error());
   outcome.empty_kernel = *empty;
-  if (auto ok = MeasureLaunches(session, job, outcome); !ok) return ok;
+  if (auto ok = MeasureLaunches(session, outcome); !ok) return ok;
   if (!job.all_modes) return {};
   auto hot = MeasureHot(session, outcome, &clock_sum, &clock_count);
   if (!hot) return tl::unexpected(hot.error());
@@ -532,6 +531,7 @@ Executed<void> TimePair(Session& session, const TimeJob& job, eval::PairOutcome&
 
 Executed<TimeDone> RunTime(Lane& lane, const TimeJob& job) {
   TimeDone done;
+  if (job.base) done.pair.emplace();
   // A candidate may have set lines of the L2 aside for itself.
   lane.driver().CtxResetPersistingL2();
   Executed<void> ok;
@@ -539,7 +539,6 @@ Executed<TimeDone> RunTime(Lane& lane, const TimeJob& job) {
     Session session(lane, job);
     ok = session.Prepare();
     if (ok && job.base) {
-      done.pair.emplace();
       ok = TimePair(session, job, *done.pair);
     } else if (ok) {
       ok = TimeOne(session, job, done.outcome);
