@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <set>
 
@@ -166,6 +167,14 @@ bool Contains(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
+std::string Fill(const std::string& text, const Traits& words) {
+  mustache::data data;
+  for (const auto& [name, value] : words) data.set(name, value);
+  mustache::mustache page(text);
+  page.set_custom_escape([](const std::string& s) { return s; });
+  return page.is_valid() ? page.render(data) : text;
+}
+
 }  // namespace
 
 Status Catalogue::ReadToml(const std::filesystem::path& file) {
@@ -204,6 +213,11 @@ Status Catalogue::ReadToml(const std::filesystem::path& file) {
         made.defaults = reader.TraitTable("traits");
         made.defaults["op"] = made.op;
         made.defaults["strategy"] = made.strategy;
+        for (const std::string& condition : reader.Texts("fits", false)) {
+          auto fits = Expr::Parse(condition);
+          if (!fits) return Fail(fits.error(), place + ": fits");
+          made.fits.push_back(std::move(*fits));
+        }
         const std::string base = reader.Text("file");
         auto source = ReadFile(file.parent_path() / (base + ".cu.mustache"), kMaxFile);
         if (!source) return Fail(source.error(), place);
@@ -324,6 +338,24 @@ Result<Traits> Catalogue::Complete(const Traits& traits) const {
   return complete;
 }
 
+bool Catalogue::Fits(const Traits& complete, const Facts& facts) const {
+  const Template* found = Find(complete);
+  if (found == nullptr) return false;
+  const Lookup lookup = [&](std::string_view name) -> std::optional<std::int64_t> {
+    const std::string key(name);
+    if (const auto fact = facts.find(key); fact != facts.end()) return fact->second;
+    const std::string value = Get(complete, key);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
+    return number;
+  };
+  return std::all_of(found->fits.begin(), found->fits.end(), [&](const Expr& fits) {
+    const auto value = fits.Evaluate(lookup);
+    return value && *value != 0;
+  });
+}
+
 bool Catalogue::Applies(const Entry& entry, const Traits& traits, const Facts& facts) const {
   if (!Contains(entry.ops, Get(traits, "op"))) return false;
   const auto holds = [&](const Condition& c) { return c.Holds(traits, facts); };
@@ -344,7 +376,7 @@ std::vector<Traits> Catalogue::Apply(const Entry& entry, const Traits& traits,
     Overlay(next, entry.sets);
     Overlay(next, choice.sets);
     auto complete = Complete(next);
-    if (!complete || (parent && *complete == *parent)) continue;
+    if (!complete || (parent && *complete == *parent) || !Fits(*complete, facts)) continue;
     if (std::find(results.begin(), results.end(), *complete) == results.end()) {
       results.push_back(std::move(*complete));
     }
@@ -393,11 +425,13 @@ Result<Program> Catalogue::Render(const Traits& traits, const Facts& facts) cons
 }
 
 std::string Catalogue::Rationale(const Entry& entry, const Facts& facts) const {
-  mustache::data data;
-  for (const auto& [name, value] : facts) data.set(name, fmt::to_string(value));
-  mustache::mustache page(entry.rationale);
-  page.set_custom_escape([](const std::string& s) { return s; });
-  return page.is_valid() ? page.render(data) : entry.rationale;
+  Traits words;
+  for (const auto& [name, value] : facts) words.emplace(name, fmt::to_string(value));
+  return Fill(entry.rationale, words);
+}
+
+std::string Catalogue::GeneralRationale(const Entry& entry) const {
+  return Fill(entry.rationale, {{"rows", "R"}, {"row", "N"}, {"row_kb", "N / 256"}, {"k", "K"}});
 }
 
 }  // namespace grove::llm::playbook

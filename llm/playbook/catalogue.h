@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/expr.h"
 #include "base/result.h"
 #include "llm/playbook/traits.h"
 
@@ -49,6 +50,8 @@ struct Template {
   std::string op;
   std::string strategy;
   Traits defaults;     // every trait the template knows
+  // Over facts and numeric traits; each must be non-zero (limits of shared memory and block size).
+  std::vector<Expr> fits;
   std::string source;  // mustache
   std::string plan;    // mustache
 };
@@ -72,7 +75,8 @@ class Catalogue {
   bool Applies(const Entry& entry, const Traits& traits, const Facts& facts) const;
 
   // Traits after the transformation for each of the entry's choices that the shapes allow, without
-  // those equal to the parent's. Traits that the new strategy does not know are dropped.
+  // those equal to the parent's or beyond the limits of the template. Traits that the new strategy
+  // does not know are dropped.
   std::vector<Traits> Apply(const Entry& entry, const Traits& traits, const Facts& facts) const;
 
   // Traits of the template's strategy: its defaults, overlaid with what `traits` sets of them.
@@ -84,11 +88,14 @@ class Catalogue {
 
   // The entry's rationale with the shapes filled in.
   std::string Rationale(const Entry& entry, const Facts& facts) const;
+  // The same in general words, for no task in particular: R rows of N elements.
+  std::string GeneralRationale(const Entry& entry) const;
 
  private:
   Status ReadToml(const std::filesystem::path& file);
   Status Check() const;
   const Template* Find(const Traits& traits) const;
+  bool Fits(const Traits& complete, const Facts& facts) const;
 
   std::vector<Op> ops_;
   std::vector<Entry> entries_;

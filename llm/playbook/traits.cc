@@ -29,7 +29,7 @@ std::optional<std::int64_t> Integer(std::string_view text) {
 
 }  // namespace
 
-Traits TraitsOf(std::string_view source) {
+Traits TraitsOf(std::string_view source, std::string_view family) {
   Traits traits;
   const std::size_t at = source.find(kMark);
   if (at != std::string_view::npos) {
@@ -47,7 +47,13 @@ Traits TraitsOf(std::string_view source) {
       if (IsWord(name) && IsWord(value)) traits.emplace(name, value);
     }
   }
-  traits.emplace("strategy", "naive");
+  if (traits.contains("strategy")) return traits;
+  traits.clear();
+  const auto uses = [&](std::string_view text) { return source.find(text) != source.npos; };
+  const bool shared = uses("__shared__");
+  traits["strategy"] = !shared ? "naive" : family == "gemm" ? "tile" : "block";
+  if (shared && uses("float4")) traits["vec"] = "4";
+  if (shared && (uses("__expf") || uses("ex2.approx") || uses("exp2f"))) traits["fastexp"] = "1";
   return traits;
 }
 
