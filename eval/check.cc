@@ -377,7 +377,7 @@ double ClassThreshold(PrecisionClass c, std::int64_t reduction) {
     case PrecisionClass::kFp32:
       return 0x1p-24 * (16 + growth);
     case PrecisionClass::kTf32:
-      return 0x1p-10;
+      return 0x1.8p-10;
     case PrecisionClass::kFp16:
       return 0x1p-9;
     case PrecisionClass::kBf16:

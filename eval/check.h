@@ -58,11 +58,13 @@ ErrorReport Compare(const seeds::Tensor& output, std::span<const std::byte> got,
 
 // The largest relative L2 error that still is of a class, for sums of `reduction` terms:
 //   fp64  2^-53 (16 + g)     fp32  2^-24 (16 + g)      g = min(sqrt(reduction), 256)
-//   tf32  2^-10              fp16  2^-9                bf16  2^-6           fp8  2^-3
+//   tf32  1.5 * 2^-10        fp16  2^-9                bf16  2^-6           fp8  2^-3
 // A sum of K fp32 terms in the worst order (one after the other) has an error of about
 // sqrt(K) / 2.45 units of 2^-24, other orders less; 16 units cover fast exponentials, reciprocals
 // and the rounding of the output. K = 4096: 4.8e-6, against 1.1e-6 to 1.6e-6 for honest fp32 and
-// three tf32 products, 1.4e-5 for two fp16 halves, 2.9e-4 for single tf32 or fp16 operands.
+// three tf32 products, 6.3e-6 for two bf16 parts, 1.4e-5 for a published kernel of fp16 halves,
+// 3e-4 for tf32 or fp16 operands rounded to nearest, 9e-4 for tf32 operands that nobody rounded
+// (tensor cores cut them).
 double ClassThreshold(seeds::PrecisionClass c, std::int64_t reduction);
 
 // The best class whose threshold the error does not exceed; none beyond fp8 or for NaN. tf32 and

@@ -123,11 +123,14 @@ struct Recipe {
 
   double Limit(double value) const { return std::clamp(value, -limit, limit); }
 
-  double Uniform(std::uint32_t word) const {
-    if (integer) return low + std::floor(count * (static_cast<double>(word) * 0x1p-32));
-    const double value =
-        Limit(a + (b - a) * (static_cast<double>(static_cast<std::int32_t>(word >> 8)) * 0x1p-24));
-    return Rounded(dtype, value) < b ? value : Limit(a);
+  double UniformInteger(std::uint32_t word) const {
+    return low + std::floor(count * (static_cast<double>(word) * 0x1p-32));
+  }
+  // In [a, b] by rounding; the caller replaces what its type rounds to b.
+  double UniformReal(std::uint32_t word) const {
+    return std::clamp(
+        a + (b - a) * (static_cast<double>(static_cast<std::int32_t>(word >> 8)) * 0x1p-24), -limit,
+        limit);
   }
 };
 
@@ -140,6 +143,26 @@ void MakeWords(std::uint64_t seed, std::uint64_t tensor_index, std::uint64_t blo
   }
 }
 
+void MakeUniform(const Recipe& recipe, const std::uint32_t* words, std::int64_t count,
+                 double* values) {
+  if (recipe.integer) {
+    for (std::int64_t j = 0; j < count; ++j) values[j] = recipe.UniformInteger(words[j]);
+    return;
+  }
+  const double least = recipe.Limit(recipe.a);
+  const double end = recipe.b;
+  for (std::int64_t j = 0; j < count; ++j) values[j] = recipe.UniformReal(words[j]);
+  if (recipe.dtype == DType::kF32) {  // the same as below, in a loop that vectorises
+    for (std::int64_t j = 0; j < count; ++j) {
+      values[j] = static_cast<double>(static_cast<float>(values[j])) < end ? values[j] : least;
+    }
+    return;
+  }
+  for (std::int64_t j = 0; j < count; ++j) {
+    if (Rounded(recipe.dtype, values[j]) >= end) values[j] = least;
+  }
+}
+
 // Values of the elements from `first` on, before rounding to the element type.
 void MakeValues(const Recipe& recipe, const std::uint32_t* words, std::int64_t first,
                 std::int64_t count, double* values) {
@@ -148,7 +171,7 @@ void MakeValues(const Recipe& recipe, const std::uint32_t* words, std::int64_t f
       std::fill_n(values, count, recipe.Limit(recipe.a));
       return;
     case Distribution::Kind::kUniform:
-      for (std::int64_t j = 0; j < count; ++j) values[j] = recipe.Uniform(words[j]);
+      MakeUniform(recipe, words, count, values);
       return;
     case Distribution::Kind::kNormal:
     case Distribution::Kind::kTail:

@@ -108,7 +108,6 @@ class MatmulClass : public ::testing::Test {
                                   std::as_bytes(std::span(got)), reference);
       worst = std::max(worst, report.worst_row_l2);
     }
-    ::testing::Test::RecordProperty("error", std::to_string(worst));
     return worst;
   }
 };
@@ -185,6 +184,14 @@ TEST_F(MatmulClass, BFloat16OperandsAreBf16) {
 TEST_F(MatmulClass, TwoBFloat16PartsAreNotFp32) {
   const Row row = [](const float* a, const float* b, int n) { return Split(a, b, n, ToBFloat16); };
   EXPECT_EQ(ClassifyError(Error(1000, row), 1000), PrecisionClass::kTf32);
+}
+
+// Two fp16 halves hold 22 bits of an ordinary operand; what excludes them is their range.
+TEST_F(MatmulClass, TwoFp16HalvesOverflowOnMixedScales) {
+  const Row row = [](const float* a, const float* b, int n) { return Split(a, b, n, ToHalf); };
+  EXPECT_EQ(ClassifyError(Error(160, row), 160), PrecisionClass::kFp32);
+  EXPECT_EQ(ClassifyError(Error(160, row, {seeds::Distribution::Kind::kMixed, 1e5, 1e-5}), 160),
+            std::nullopt);
 }
 
 TEST_F(MatmulClass, Fp16AccumulationIsWorseThanFp16) {
