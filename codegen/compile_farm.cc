@@ -224,8 +224,7 @@ Result<Outcome> Farm::Compile(const CompileRequest& request) {
   return result;
 }
 
-Result<Outcome> Farm::CompileOnce(const CompileRequest& request, const Hash& key,
-                                  int nvrtc_major) {
+Result<Outcome> Farm::CompileOnce(const CompileRequest& request, const Hash& key, int nvrtc_major) {
   if (cache_) {
     if (auto found = cache_->Find(key)) {
       ++cache_hits_;
@@ -278,7 +277,8 @@ Result<CompileOutcome> Farm::CompileInWorker(const CompileRequest& request, int 
     switch (death.kind) {
       case WorkerDeath::Kind::kTimeout:
         outcome.status = Kind::kTimeout;
-        outcome.log = fmt::format("compilation was stopped after {} ms\n", options_.deadline.count());
+        outcome.log =
+            fmt::format("compilation was stopped after {} ms\n", options_.deadline.count());
         break;
       case WorkerDeath::Kind::kMemory:
         outcome.status = Kind::kMemory;
@@ -301,8 +301,9 @@ Result<CompileOutcome> Farm::Understand(const NvrtcOutput& output) const {
   outcome.time = output.time;
   outcome.log = SanitiseLog(output.log, path_names_, root_folders_);
   if (output.result == kNvrtcInvalidOption) {
-    return Fail(ErrorCode::kInvalidInput, fmt::format("NVRTC refuses an option: {}",
-                                                      outcome.log.substr(0, outcome.log.find('\n'))));
+    return Fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("NVRTC refuses an option: {}", outcome.log.substr(0, outcome.log.find('\n'))));
   }
   if (output.result != 0) {
     outcome.status = Kind::kError;
@@ -358,9 +359,8 @@ Result<std::unique_ptr<CompileFarm>> MakeCompileFarm(const FarmOptions& options)
   }
   std::error_code error;
   if (!fs::is_regular_file(complete.worker_binary, error)) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("{} is missing: it belongs beside the program",
-                            complete.worker_binary.string()));
+    return Fail(ErrorCode::kNotFound, fmt::format("{} is missing: it belongs beside the program",
+                                                  complete.worker_binary.string()));
   }
   WorkerSettings settings;
   settings.binary = complete.worker_binary;

@@ -69,9 +69,9 @@ Result<CompileWorker> CompileWorker::Start(const WorkerSettings& settings) {
   }
   if (!hello->error.empty()) return Fail(ErrorCode::kUnavailable, FirstLine(hello->error));
   worker.hello_ = *hello;
-  const auto sent = WriteFrame(worker.process_.channel(),
-                               static_cast<std::uint16_t>(Message::kHeaders),
-                               Encode(settings.headers), deadline);
+  const auto sent =
+      WriteFrame(worker.process_.channel(), static_cast<std::uint16_t>(Message::kHeaders),
+                 Encode(settings.headers), deadline);
   if (!sent) {
     return Fail(ErrorCode::kUnavailable, fmt::format("the compile worker did not start ({})",
                                                      worker.Bury(sent.error()).detail));
@@ -111,8 +111,8 @@ WorkerDeath CompileWorker::Bury(const FrameError& error) {
   const std::string& said = process_.ErrorText();
   std::string detail = status.Describe();
   if (!said.empty()) detail += ": " + FirstLine(said);
-  const bool aborted = status.signal == SIGABRT || status.signal == SIGSEGV ||
-                       status.signal == SIGBUS;
+  const bool aborted =
+      status.signal == SIGABRT || status.signal == SIGSEGV || status.signal == SIGBUS;
   if (status.code == kOutOfMemoryExitCode || (aborted && SaysOutOfMemory(said))) {
     return {Kind::kMemory, std::move(detail)};
   }
