@@ -43,6 +43,7 @@ void Configure(SQLite::Database& database, const StoreOptions& options) {
   database.exec("PRAGMA trusted_schema = OFF");
 }
 
+// The ledger's key for one attempt of a call; check.cc builds the same in SQL.
 std::string LedgerKey(const CallKey& key, int attempt) {
   return fmt::format("{} #{}", ToString(key), attempt);
 }
@@ -192,6 +193,10 @@ Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
   const std::filesystem::path file = folder / "run.db";
   try {
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    // Before anything is written: the file may be there and someone else's.
+    if (const auto version = CheckVersion(database, Migrations()); !version) {
+      return Fail(version.error(), file.string());
+    }
     Configure(database, options);
     if (Status migrated = Migrate(database, Migrations()); !migrated) {
       return Fail(migrated.error(), file.string());
@@ -245,7 +250,6 @@ Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& runs, st
   if (!lock) return Fail(lock.error());
   try {
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
-    // Before anything is written: the file may be someone else's.
     if (const auto version = CheckVersion(database, Migrations()); !version) {
       return Fail(version.error(), file.string());
     }

@@ -134,8 +134,9 @@ class Store {
   // Keeps a failed program that goes back to the model for repair. false: this turn is stored.
   Result<bool> RecordAttempt(CandidateId candidate, const ProgramDraft& program,
                              const eval::Verdict& verdict);
-  // The candidate's final verdict with all its rows and what the evaluation cost. false: it had one,
-  // and keeps it. Of two rows with one key (case, kind, mode; case, entry) the last is kept; without
+  // The candidate's final verdict with all its rows. Settles the ledger's key "evaluation NAME" at
+  // `cost`, kinds that it does not name at what they reserved. false: it had a verdict, and keeps
+  // it. Of two rows with one key (case, kind, mode; case, entry) the last is kept; without
   // any stage one is made from the verdict.
   Result<bool> RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
                              std::span<const Amount> cost = {});
