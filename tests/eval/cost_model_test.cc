@@ -137,6 +137,46 @@ TEST(SoftmaxModel, TwoPassesLieBetweenOneAndThree) {
   EXPECT_NEAR(BlockPerRow(512, 2, 4, 32), 0.659, 0.3 * 0.659);
 }
 
+// --- fp16 row kernels with one read and one write, as AutoKernel's starters ---------------------
+
+// One block a row, every element kept in registers between its read and its write.
+double HalfRows(std::int64_t rows, std::int64_t columns, std::int64_t threads, bool write) {
+  Counters c;
+  const std::int64_t warps = threads / 32;
+  const std::int64_t accesses = columns / 8 / 32;  // 16 bytes a lane
+  c.blocks = 1;
+  c.global_loads = accesses;
+  c.global_load_sectors = accesses * 16;
+  c.block_load_bytes = c.unique_load_bytes = columns * 2;
+  if (write) {
+    c.global_stores = accesses;
+    c.global_store_sectors = accesses * 16;
+    c.unique_store_bytes = columns * 2;
+  }
+  c.fp32 = accesses * 8 * 3;
+  c.conversion = accesses * 8 * 2;
+  c.integer = accesses * 6 + warps * 10;
+  c.shuffles = warps * 10;
+  c.barriers = warps * 2;
+  c.shared_loads = c.shared_stores = warps * 2;
+  c.shared_wavefronts = warps * 4;
+  c.warp_instructions = c.global_loads + c.global_stores + c.fp32 + c.conversion + c.integer +
+                        c.shuffles + c.barriers + c.shared_loads * 2;
+  return 1e3 * Ms(ModelLaunch(H200(), Launch(rows, 1, threads), Entry(40), Times(c, 32)));
+}
+
+TEST(RowKernelModel, LiesNearTheMeasuredStarters) {
+  const double rmsnorm = HalfRows(8192, 8192, 256, true);      // 70.8 us measured, softmax 71.2
+  const double layernorm = HalfRows(8192, 4096, 256, true);    // 40.2 us
+  const double reduce = HalfRows(8192, 8192, 256, false);      // 39.8 us (torch.compile)
+  RecordProperty("rmsnorm_us", std::to_string(rmsnorm));
+  RecordProperty("layernorm_us", std::to_string(layernorm));
+  RecordProperty("reduce_us", std::to_string(reduce));
+  EXPECT_NEAR(rmsnorm, 70.8, 0.2 * 70.8);
+  EXPECT_NEAR(layernorm, 40.2, 0.25 * 40.2);
+  EXPECT_NEAR(reduce, 39.8, 0.25 * 39.8);
+}
+
 // --- matrix product, 4096^3 ---------------------------------------------------------------------
 
 constexpr std::int64_t kN = 4096;
