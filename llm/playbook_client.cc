@@ -171,7 +171,7 @@ class PlaybookClient : public Client {
       const std::string title = Normalised(entry.title);
       if (tried.contains(title) || !catalogue_.Applies(entry, traits, facts)) continue;
       double worth = std::log(entry.expected_gain);
-      if (failed.contains(title)) worth *= 0.3;
+      if (failed.contains(title)) worth *= 0.2;
       // Near ties fall differently with another seed.
       options.push_back({&entry, worth * (0.9 + 0.2 * Unit(entry.id, seed))});
     }
