@@ -185,6 +185,19 @@ extern "C" __global__ void k(__half* p) { cuda::std::array<int, 2> a{1, 2}; *p =
   EXPECT_EQ(outcome.status, Kind::kOk) << outcome.log;
 }
 
+TEST_F(CompileFarmTest, HeadersThatModelsIncludeByHabitAreServedFromMemory) {
+  const auto farm = Make();
+  const CompileOutcome outcome = Compile(*farm, Request(R"(
+#include <cuda_runtime.h>
+#include <stdint.h>
+#include <cstdint>
+#include <math.h>
+#include <float.h>
+extern "C" __global__ void k(float* p) { *p = fmaxf(*p, -FLT_MAX) + (uint32_t)3; }
+)"));
+  EXPECT_EQ(outcome.status, Kind::kOk) << outcome.log;
+}
+
 TEST_F(CompileFarmTest, TheLogHoldsNoHostPath) {
   const auto toolkit = FindToolkit();
   const auto farm = Make();
