@@ -19,7 +19,8 @@ IdeaContext Context() {
   context.task.demanded = "fp32";
   context.task.contract = "y = softmax(x) along the last dim.";
   context.task.cases = {
-      {"crfm", "scored", "M=4096 N=65536", "x f32 [4096,65536] input; y f32 [4096,65536] output", ""},
+      {"crfm", "scored", "M=4096 N=65536", "x f32 [4096,65536] input; y f32 [4096,65536] output",
+       ""},
       {"odd", "edge", "M=3 N=17", "x f32 [3,17] input; y f32 [3,17] output", "x constant(1, 0)"}};
   context.device.name = "H200";
   context.device.sm_count = 132;
@@ -46,8 +47,9 @@ TEST(IdeaPrompt, SaysTaskDeviceParentAndWhatIsWanted) {
   for (const char* part :
        {"case crfm (scored): M=4096 N=65536; x f32 [4096,65536] input", "; drawn x constant(1, 0)",
         "y = softmax(x)", "name: H200", "SMs: 132", "id: c17", "time: 1034.500 us (modelled",
-        "floor: 511.000 us", "49.4%", "registers per thread: 40", "strategy=block", "ideas wanted: 5",
-        "\"expected_gain\": 1.8", "asynchrony and latency hiding; data type and precision"}) {
+        "floor: 511.000 us", "49.4%", "registers per thread: 40", "strategy=block",
+        "ideas wanted: 5", "\"expected_gain\": 1.8",
+        "asynchrony and latency hiding; data type and precision"}) {
     EXPECT_NE(prompt.find(part), std::string::npos) << part;
   }
 }
@@ -67,26 +69,30 @@ TEST(IdeaPrompt, EverySectionThatOpensCloses) {
 
 TEST(IdeaPrompt, SectionsWithNothingInThemAreLeftOut) {
   const std::string prompt = Prompt(Context());
-  for (const char* name : {"<lineage>", "<tried_here>", "<tried_elsewhere>", "<playbook>", "<hints>", "<goal>"}) {
+  for (const char* name :
+       {"<lineage>", "<tried_here>", "<tried_elsewhere>", "<playbook>", "<hints>", "<goal>"}) {
     EXPECT_EQ(prompt.find(name), std::string::npos) << name;
   }
 }
 
 TEST(IdeaPrompt, TriedIdeasCarryOutcomeGainAndReason) {
   IdeaContext context = Context();
-  context.tried_here = {{"Unroll", Category::kAsynchrony, TriedIdea::Outcome::kLoss, 0.91, "spills\nmuch"},
-                        {"Split", Category::kParallelism, TriedIdea::Outcome::kFailed, {}, "wrong_result"}};
+  context.tried_here = {
+      {"Unroll", Category::kAsynchrony, TriedIdea::Outcome::kLoss, 0.91, "spills\nmuch"},
+      {"Split", Category::kParallelism, TriedIdea::Outcome::kFailed, {}, "wrong_result"}};
   const std::string prompt = Prompt(context);
   EXPECT_NE(prompt.find("- Unroll [asynchrony and latency hiding]: loss, 0.91x; spills much\n"),
             std::string::npos);
-  EXPECT_NE(prompt.find("- Split [parallelism and occupancy]: failed; wrong_result\n"), std::string::npos);
+  EXPECT_NE(prompt.find("- Split [parallelism and occupancy]: failed; wrong_result\n"),
+            std::string::npos);
 }
 
 // Angle brackets, quotes and ampersands of CUDA must arrive as they are.
 TEST(IdeaPrompt, NothingIsEscaped) {
   IdeaContext context = Context();
   context.parent.source = "template <int N> a && b; \"x\" {{y}} <task2>\n";
-  EXPECT_NE(Prompt(context).find("template <int N> a && b; \"x\" {{y}} <task2>\n"), std::string::npos);
+  EXPECT_NE(Prompt(context).find("template <int N> a && b; \"x\" {{y}} <task2>\n"),
+            std::string::npos);
 }
 
 TEST(IdeaPrompt, ForeignTextCanNeitherCloseASectionNorAFence) {
@@ -135,16 +141,19 @@ std::vector<llm::PlaybookTip> Tips() {
   std::vector<llm::PlaybookTip> tips;
   for (int i = 0; i < 20; ++i) {
     const std::string n = std::to_string(i);
-    tips.push_back({"id" + n, i < 14 ? "row_reduction" : "gemm", "Tip " + n, "memory access", "why", 2});
+    tips.push_back(
+        {"id" + n, i < 14 ? "row_reduction" : "gemm", "Tip " + n, "memory access", "why", 2});
   }
   return tips;
 }
 
 TEST(SelectExcerpt, ShowsAQuarterOfTheFamilyAndAnotherQuarterNextRound) {
-  const auto first = SelectExcerpt(Tips(), "row_reduction", 0), second = SelectExcerpt(Tips(), "row_reduction", 1);
+  const auto first = SelectExcerpt(Tips(), "row_reduction", 0),
+             second = SelectExcerpt(Tips(), "row_reduction", 1);
   EXPECT_EQ(first.size(), 4u);  // 28% of 14
   EXPECT_EQ(second.size(), 4u);
-  for (const std::string& tip : second) EXPECT_EQ(std::count(first.begin(), first.end(), tip), 0) << tip;
+  for (const std::string& tip : second)
+    EXPECT_EQ(std::count(first.begin(), first.end(), tip), 0) << tip;
 }
 
 TEST(SelectExcerpt, EveryTipOfTheFamilyComesAndNoneOfAnother) {

@@ -42,7 +42,8 @@ TEST(ParseIdeas, AFencedReplyWithProseAroundIsRead) {
 
 TEST(ParseIdeas, ABareArrayIsRead) {
   const auto parsed = ParseIdeas(
-      R"([{"title": "A", "category": "memory access", "rationale": "r", "expected_gain": 1.1}])", 4);
+      R"([{"title": "A", "category": "memory access", "rationale": "r", "expected_gain": 1.1}])",
+      4);
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->ideas.size(), 1u);
 }
@@ -100,7 +101,8 @@ TEST(ParseIdeas, OneBrokenIdeaDoesNotCostTheOthers) {
 
 TEST(ParseIdeas, AnUnknownCategoryIsTakenAsTheNearestAndSaid) {
   const auto parsed = ParseIdeas(
-      R"([{"title": "A", "category": "Tensor Core usage", "rationale": "r", "expected_gain": 3}])", 4);
+      R"([{"title": "A", "category": "Tensor Core usage", "rationale": "r", "expected_gain": 3}])",
+      4);
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->ideas[0].category, Category::kPrecision);
   EXPECT_TRUE(Notes(*parsed, "Tensor Core usage"));
@@ -114,7 +116,8 @@ TEST(ParseIdeas, IdeasBeyondTheNumberWantedAreDroppedAndCounted) {
 }
 
 TEST(ParseIdeas, MissingFieldsTakeDefaultsAndAMissingTitleDropsTheIdea) {
-  const auto parsed = ParseIdeas(R"({"ideas": [{"rationale": "no title"}, {"title": "Shared memory tile"}]})", 4);
+  const auto parsed =
+      ParseIdeas(R"({"ideas": [{"rationale": "no title"}, {"title": "Shared memory tile"}]})", 4);
   ASSERT_TRUE(parsed) << parsed.error().message;
   ASSERT_EQ(parsed->ideas.size(), 1u);
   EXPECT_EQ(parsed->ideas[0].category, Category::kMemoryAccess);  // from the title
@@ -126,7 +129,8 @@ TEST(ParseIdeas, MissingFieldsTakeDefaultsAndAMissingTitleDropsTheIdea) {
 
 TEST(ParseIdeas, GainsWrittenAsTextAreRead) {
   const auto gain = [](const std::string& text) {
-    const auto parsed = ParseIdeas(R"([{"title": "A", "rationale": "r", "expected_gain": )" + text + "}]", 1);
+    const auto parsed =
+        ParseIdeas(R"([{"title": "A", "rationale": "r", "expected_gain": )" + text + "}]", 1);
     return parsed ? parsed->ideas[0].expected_gain : -1;
   };
   EXPECT_DOUBLE_EQ(gain("\"1.8x\""), 1.8);
@@ -138,7 +142,8 @@ TEST(ParseIdeas, GainsWrittenAsTextAreRead) {
 
 TEST(ParseIdeas, TheSameIdeaTwiceIsKeptOnce) {
   const auto parsed = ParseIdeas(
-      R"([{"title": "Vectorised loads!", "rationale": "r"}, {"title": "vectorised  LOADS", "rationale": "r"}])", 4);
+      R"([{"title": "Vectorised loads!", "rationale": "r"}, {"title": "vectorised  LOADS", "rationale": "r"}])",
+      4);
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->ideas.size(), 1u);
   EXPECT_TRUE(Notes(*parsed, "repeats"));

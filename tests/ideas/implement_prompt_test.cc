@@ -13,7 +13,8 @@ ImplementContext Context() {
   ImplementContext context;
   context.task.name = "softmax";
   context.task.family = "row_reduction";
-  context.task.cases = {{"crfm", "scored", "M=8 N=16", "x f32 [8,16] input; y f32 [8,16] output", ""}};
+  context.task.cases = {
+      {"crfm", "scored", "M=8 N=16", "x f32 [8,16] input; y f32 [8,16] output", ""}};
   context.device.name = "H200";
   context.parent.id = "seed";
   context.parent.source = "__global__ void parent_kernel();\n";
@@ -30,9 +31,10 @@ TEST(ImplementPrompt, CarriesIdeaParentRulesAndReplyForm) {
   EXPECT_EQ(request->seed, 3u);
   const std::string& prompt = request->messages.at(0).text;
   for (const char* part :
-       {"title: Vectorised loads", "category: memory access", "expected gain: 1.80", "16 bytes <at> once",
-        "parent_kernel", "extern \"C\" __global__", "namespace dim", "namespace scalar", "mma.h",
-        "\"workspace\"", "\"args\": [\"x\", \"partial\"]", "```cuda", "```json", "name: H200"}) {
+       {"title: Vectorised loads", "category: memory access", "expected gain: 1.80",
+        "16 bytes <at> once", "parent_kernel", "extern \"C\" __global__", "namespace dim",
+        "namespace scalar", "mma.h", "\"workspace\"", "\"args\": [\"x\", \"partial\"]", "```cuda",
+        "```json", "name: H200"}) {
     EXPECT_NE(prompt.find(part), std::string::npos) << part;
   }
   for (const char* name : {"task", "device", "parent", "idea", "rules", "reply"}) {
@@ -44,7 +46,8 @@ TEST(ImplementPrompt, CarriesIdeaParentRulesAndReplyForm) {
 TEST(ImplementPrompt, SiblingsDifferByTheSeedAlone) {
   ImplementContext other = Context();
   other.seed = 4;
-  EXPECT_EQ(BuildImplementRequest(Context())->messages[0].text, BuildImplementRequest(other)->messages[0].text);
+  EXPECT_EQ(BuildImplementRequest(Context())->messages[0].text,
+            BuildImplementRequest(other)->messages[0].text);
 }
 
 TEST(RepairPrompt, CarriesTheFailedProgramAndWhatWentWrong) {

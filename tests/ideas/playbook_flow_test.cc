@@ -1,6 +1,6 @@
 // Rounds of a search without its evaluation: real tasks, real prompts, the playbook client, the
-// parsers of replies. What it proves: every program that the client writes for the shipped tasks can
-// be read, and its plan holds for every case of the task.
+// parsers of replies. What it proves: every program that the client writes for the shipped tasks
+// can be read, and its plan holds for every case of the task.
 #include <set>
 #include <string>
 
@@ -77,14 +77,16 @@ TEST_P(PlaybookFlow, FourRoundsGiveProgramsWhosePlansHoldForEveryCase) {
         for (const seeds::Case& c : task_.cases) {
           const auto plan = codegen::ResolvePlan(program->plan, c, {});
           ASSERT_TRUE(plan) << idea.title << ", case " << c.name << ": " << plan.error().message
-                            << "\n" << program->source.substr(0, 200);
+                            << "\n"
+                            << program->source.substr(0, 200);
         }
         if (!first) first = *program;
       }
     }
     parent.source = first->source;
     parent.plan = first->plan_json;
-    EXPECT_TRUE(sources.insert(parent.source).second) << "round " << round << " brought nothing new";
+    EXPECT_TRUE(sources.insert(parent.source).second)
+        << "round " << round << " brought nothing new";
   }
 }
 
@@ -105,14 +107,15 @@ TEST_P(PlaybookFlow, IdeasOfOneParentRunOutWithoutRepeating) {
     }
     for (const ideas::Idea& idea : parsed->ideas) {
       EXPECT_TRUE(seen.insert(idea.title).second) << idea.title;
-      context.tried_here.push_back({idea.title, idea.category, ideas::TriedIdea::Outcome::kTie, 1.0, ""});
+      context.tried_here.push_back(
+          {idea.title, idea.category, ideas::TriedIdea::Outcome::kTie, 1.0, ""});
     }
   }
   FAIL() << "ideas never ended";
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, PlaybookFlow, ::testing::Values("softmax", "layernorm", "matmul"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& task) { return std::string(task.param); });
 
 }  // namespace
 }  // namespace grove

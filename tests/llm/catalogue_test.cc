@@ -28,11 +28,20 @@ struct Shape {
 // Scored shapes, and others that bring the remaining entries to bear.
 const std::vector<Shape>& Shapes() {
   static const std::vector<Shape> shapes = {
-      {"softmax", {{"rows", 4096}, {"row", 65536}, {"rows_max", 4096}, {"row_max", 65536}, {"row_kb", 256}}},
-      {"softmax", {{"rows", 8192}, {"row", 1024}, {"rows_max", 8192}, {"row_max", 1024}, {"row_kb", 4}}},
-      {"softmax", {{"rows", 8}, {"row", 1 << 20}, {"rows_max", 8}, {"row_max", 1 << 20}, {"row_kb", 4096}}},
-      {"layernorm", {{"rows", 16}, {"row", 4194304}, {"rows_max", 130}, {"row_max", 4194304}, {"row_kb", 16384}}},
-      {"layernorm", {{"rows", 4096}, {"row", 8192}, {"rows_max", 4096}, {"row_max", 8192}, {"row_kb", 32}}},
+      {"softmax",
+       {{"rows", 4096}, {"row", 65536}, {"rows_max", 4096}, {"row_max", 65536}, {"row_kb", 256}}},
+      {"softmax",
+       {{"rows", 8192}, {"row", 1024}, {"rows_max", 8192}, {"row_max", 1024}, {"row_kb", 4}}},
+      {"softmax",
+       {{"rows", 8}, {"row", 1 << 20}, {"rows_max", 8}, {"row_max", 1 << 20}, {"row_kb", 4096}}},
+      {"layernorm",
+       {{"rows", 16},
+        {"row", 4194304},
+        {"rows_max", 130},
+        {"row_max", 4194304},
+        {"row_kb", 16384}}},
+      {"layernorm",
+       {{"rows", 4096}, {"row", 8192}, {"rows_max", 4096}, {"row_max", 8192}, {"row_kb", 32}}},
       {"matmul", {{"m", 4096}, {"n", 4096}, {"k", 4096}, {"rows", 4096}, {"row", 4096}}},
   };
   return shapes;
@@ -79,7 +88,8 @@ TEST(Catalogue, EveryReachableProgramRendersAndCarriesItsTraits) {
   }
 }
 
-// Round after round the first applicable transformation: the winner of one is the parent of the next.
+// Round after round the first applicable transformation: the winner of one is the parent of the
+// next.
 TEST(Catalogue, TransformationsComposeAtLeastFourDeep) {
   for (const Shape& shape : Shapes()) {
     Traits traits = {{"op", shape.op}, {"strategy", "naive"}};
@@ -101,7 +111,8 @@ TEST(Catalogue, AChildNeverEqualsItsParent) {
     for (const Traits& traits : Reachable(shape, 2, nullptr)) {
       for (const Entry& entry : Shipped().entries()) {
         if (!Shipped().Applies(entry, traits, shape.facts)) continue;
-        for (const Traits& child : Shipped().Apply(entry, traits, shape.facts)) EXPECT_NE(child, traits);
+        for (const Traits& child : Shipped().Apply(entry, traits, shape.facts))
+          EXPECT_NE(child, traits);
       }
     }
   }
@@ -141,7 +152,8 @@ TEST(Catalogue, RationalesAreFilledWithTheTasksNumbers) {
   }
 }
 
-// --- broken catalogues ------------------------------------------------------------------------------
+// --- broken catalogues
+// ------------------------------------------------------------------------------
 
 class BrokenCatalogue : public ::testing::Test {
  protected:
@@ -206,18 +218,23 @@ TEST_F(BrokenCatalogue, AnUnknownFieldIsNamedWithTheNearest) {
 }
 
 TEST_F(BrokenCatalogue, WrongValuesAreNamed) {
-  EXPECT_NE(Problem(kHead + Replace(kEntry, "memory access", "magic")).find("magic"), std::string::npos);
-  EXPECT_NE(Problem(kHead + Replace(kEntry, "[\"o\"]", "[\"p\"]")).find("unknown op"), std::string::npos);
-  EXPECT_NE(Problem(kHead + Replace(kEntry, "{ a = 2 }", "{ b = 2 }")).find("\"b\""), std::string::npos);
-  EXPECT_NE(Problem(kHead + Replace(kEntry, "expected_gain = 2", "expected_gain = 1")).find("above 1"),
+  EXPECT_NE(Problem(kHead + Replace(kEntry, "memory access", "magic")).find("magic"),
             std::string::npos);
+  EXPECT_NE(Problem(kHead + Replace(kEntry, "[\"o\"]", "[\"p\"]")).find("unknown op"),
+            std::string::npos);
+  EXPECT_NE(Problem(kHead + Replace(kEntry, "{ a = 2 }", "{ b = 2 }")).find("\"b\""),
+            std::string::npos);
+  EXPECT_NE(
+      Problem(kHead + Replace(kEntry, "expected_gain = 2", "expected_gain = 1")).find("above 1"),
+      std::string::npos);
   EXPECT_NE(Problem(kHead + Replace(kEntry, "strategy=naive", "strategy")).find("condition"),
             std::string::npos);
   EXPECT_NE(Problem(std::string(kHead) + kEntry + kEntry).find("twice"), std::string::npos);
 }
 
 TEST_F(BrokenCatalogue, AMissingTemplateFileIsNotFound) {
-  EXPECT_NE(Problem(Replace(kHead, "\"t\"", "\"gone\"")).find("gone.cu.mustache"), std::string::npos);
+  EXPECT_NE(Problem(Replace(kHead, "\"t\"", "\"gone\"")).find("gone.cu.mustache"),
+            std::string::npos);
 }
 
 TEST_F(BrokenCatalogue, AFolderWithoutCatalogueIsNotFound) {

@@ -13,8 +13,9 @@ namespace {
 
 std::string Prompt(const std::string& source, const std::string& rest,
                    const std::string& name = "softmax", const std::string& dtype = "f32") {
-  return "<task>\nname: " + name + "\nfamily: row_reduction\ncase crfm (scored): M=4096 N=65536; x " +
-         dtype + " [4096,65536] input; y f32 [4096,65536] output\n</task>\n<parent>\n```cuda\n" + source +
+  return "<task>\nname: " + name +
+         "\nfamily: row_reduction\ncase crfm (scored): M=4096 N=65536; x " + dtype +
+         " [4096,65536] input; y f32 [4096,65536] output\n</task>\n<parent>\n```cuda\n" + source +
          "\n```\n</parent>\n" + rest;
 }
 
@@ -77,8 +78,9 @@ TEST_F(PlaybookClientTest, DoesNotRepeatWhatWasTriedFromThisParent) {
 TEST_F(PlaybookClientTest, AnIdeaThatFailedElsewhereComesLater) {
   const std::string wanted = "<request>\nideas wanted: 1\n</request>\n";
   const std::string best = Ideas(Prompt(kNaive, wanted)).at(0)["title"];
-  const auto next = Ideas(Prompt(kNaive, "<tried_elsewhere>\n- " + best +
-                                             " [memory access]: failed; wrong_result\n</tried_elsewhere>\n" + wanted));
+  const auto next = Ideas(
+      Prompt(kNaive, "<tried_elsewhere>\n- " + best +
+                         " [memory access]: failed; wrong_result\n</tried_elsewhere>\n" + wanted));
   EXPECT_NE(next.at(0)["title"], best);
 }
 
@@ -123,7 +125,8 @@ TEST_F(PlaybookClientTest, BuildsOnTheTraitsOfItsParent) {
 }
 
 TEST_F(PlaybookClientTest, AForeignIdeaIsTakenAsTheNearestOfTheCatalogue) {
-  const auto reply = Ask(Role::kCode, Prompt(kNaive, Idea("Use float4 vectorised loads for coalescing")));
+  const auto reply =
+      Ask(Role::kCode, Prompt(kNaive, Idea("Use float4 vectorised loads for coalescing")));
   ASSERT_TRUE(reply);
   EXPECT_NE(reply->text.find("vec=4"), std::string::npos);
 }
@@ -132,10 +135,11 @@ TEST_F(PlaybookClientTest, ARepairIsTheNextChoiceNotTheSameProgram) {
   const std::string idea = Idea("Vectorised 16-byte loads and stores");
   const auto failed = Ask(Role::kCode, Prompt(kNaive, idea), 1);
   const std::string source(playbook::FencedBlock(failed->text, "cuda"));
-  const auto repaired = Ask(Role::kRepair,
-                            Prompt(kNaive, idea + "<failed>\n```cuda\n" + source +
-                                               "\n```\n</failed>\n<failure>\nverdict: compile_error\n</failure>\n"),
-                            1);
+  const auto repaired =
+      Ask(Role::kRepair,
+          Prompt(kNaive, idea + "<failed>\n```cuda\n" + source +
+                             "\n```\n</failed>\n<failure>\nverdict: compile_error\n</failure>\n"),
+          1);
   ASSERT_TRUE(repaired);
   const std::string next(playbook::FencedBlock(repaired->text, "cuda"));
   EXPECT_FALSE(next.empty());

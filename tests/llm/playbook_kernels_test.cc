@@ -72,10 +72,18 @@ Buffer Draw(std::int64_t count, Input input, std::mt19937_64& random) {
   std::uniform_real_distribution<float> wide(-1e38f, 1e38f);
   for (float& v : values) {
     switch (input) {
-      case Input::kNormal: v = normal(random); break;
-      case Input::kLargeMean: v = 1000.0f + 0.1f * normal(random); break;
-      case Input::kNearOverflow: v = wide(random); break;
-      case Input::kConstant: v = 3.0f; break;
+      case Input::kNormal:
+        v = normal(random);
+        break;
+      case Input::kLargeMean:
+        v = 1000.0f + 0.1f * normal(random);
+        break;
+      case Input::kNearOverflow:
+        v = wide(random);
+        break;
+      case Input::kConstant:
+        v = 3.0f;
+        break;
     }
   }
   return values;
@@ -92,7 +100,8 @@ std::vector<double> Expected(const std::string& op, const seeds::Case& c,
     for (std::size_t i = 0; i < m; ++i) {
       for (std::size_t l = 0; l < k; ++l) {
         const double a = in[0][i * k + l];
-        for (std::size_t j = 0; j < n; ++j) out[i * n + j] += a * static_cast<double>(in[1][l * n + j]);
+        for (std::size_t j = 0; j < n; ++j)
+          out[i * n + j] += a * static_cast<double>(in[1][l * n + j]);
       }
     }
     return out;
@@ -105,16 +114,20 @@ std::vector<double> Expected(const std::string& op, const seeds::Case& c,
     if (op == "softmax") {
       double top = x[0], sum = 0;
       for (std::size_t j = 0; j < cols; ++j) top = std::max(top, static_cast<double>(x[j]));
-      for (std::size_t j = 0; j < cols; ++j) sum += y[j] = std::exp(static_cast<double>(x[j]) - top);
+      for (std::size_t j = 0; j < cols; ++j)
+        sum += y[j] = std::exp(static_cast<double>(x[j]) - top);
       for (std::size_t j = 0; j < cols; ++j) y[j] /= sum;
     } else {
       double mean = 0, m2 = 0;
       for (std::size_t j = 0; j < cols; ++j) mean += static_cast<double>(x[j]);
       mean /= static_cast<double>(cols);
-      for (std::size_t j = 0; j < cols; ++j) m2 += (static_cast<double>(x[j]) - mean) * (static_cast<double>(x[j]) - mean);
-      const double scale = 1 / std::sqrt(m2 / static_cast<double>(cols) + static_cast<double>(1e-5f));
+      for (std::size_t j = 0; j < cols; ++j)
+        m2 += (static_cast<double>(x[j]) - mean) * (static_cast<double>(x[j]) - mean);
+      const double scale =
+          1 / std::sqrt(m2 / static_cast<double>(cols) + static_cast<double>(1e-5f));
       for (std::size_t j = 0; j < cols; ++j) {
-        y[j] = (static_cast<double>(x[j]) - mean) * scale * static_cast<double>(in[1][j]) + static_cast<double>(in[2][j]);
+        y[j] = (static_cast<double>(x[j]) - mean) * scale * static_cast<double>(in[1][j]) +
+               static_cast<double>(in[2][j]);
       }
     }
   }
@@ -167,19 +180,22 @@ class PlaybookKernels : public ::testing::Test {
     const float poison = std::nanf("");
     const auto map = [&](const std::string& name, Buffer& buffer, bool writable) {
       return memory.Map({name, reinterpret_cast<std::byte*>(buffer.data()),
-                         static_cast<std::int64_t>(buffer.size() * sizeof(float)), writable, writable, 0});
+                         static_cast<std::int64_t>(buffer.size() * sizeof(float)), writable,
+                         writable, 0});
     };
     for (const seeds::Tensor& t : c.tensors) {
       const bool output = t.role == seeds::TensorRole::kOutput;
       const bool main = &t == &c.tensors.front();
-      tensors.push_back(output ? Buffer(static_cast<std::size_t>(Count(t)), poison)
-                               : Draw(Count(t), main || op == "matmul" ? shape.input : Input::kNormal, random));
+      tensors.push_back(
+          output ? Buffer(static_cast<std::size_t>(Count(t)), poison)
+                 : Draw(Count(t), main || op == "matmul" ? shape.input : Input::kNormal, random));
     }
     for (const auto& w : plan->workspaces) {
       workspaces.emplace_back(static_cast<std::size_t>(w.elements), w.zero ? 0.0f : poison);
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      tensor_at.push_back(map(c.tensors[i].name, tensors[i], c.tensors[i].role == seeds::TensorRole::kOutput));
+      tensor_at.push_back(
+          map(c.tensors[i].name, tensors[i], c.tensors[i].role == seeds::TensorRole::kOutput));
     }
     for (std::size_t i = 0; i < workspaces.size(); ++i) {
       workspace_at.push_back(map(plan->workspaces[i].name, workspaces[i], true));
@@ -192,10 +208,10 @@ class PlaybookKernels : public ::testing::Test {
       config.shared_bytes = launch.shared_bytes;
       for (const codegen::ResolvedArg& arg : launch.args) {
         std::vector<std::byte> bytes(arg.size);
-        const std::uint64_t address = arg.kind == codegen::ResolvedArg::Kind::kTensor ? tensor_at[arg.index]
-                                      : arg.kind == codegen::ResolvedArg::Kind::kWorkspace
-                                          ? workspace_at[arg.index]
-                                          : 0;
+        const std::uint64_t address =
+            arg.kind == codegen::ResolvedArg::Kind::kTensor      ? tensor_at[arg.index]
+            : arg.kind == codegen::ResolvedArg::Kind::kWorkspace ? workspace_at[arg.index]
+                                                                 : 0;
         if (arg.kind == codegen::ResolvedArg::Kind::kScalar) {
           std::memcpy(bytes.data(), arg.bytes.data(), arg.size);
         } else {
@@ -215,7 +231,8 @@ class PlaybookKernels : public ::testing::Test {
     std::vector<Buffer> inputs(tensors.begin(), tensors.end() - 1);
     const std::vector<double> expected = Expected(op, c, inputs);
     // Rows as the tasks score them: a whole normalised row, or a row of C (all of it when short).
-    const std::size_t rows = op == "matmul" && c.dims[1].value < 32 ? 1 : static_cast<std::size_t>(c.dims[0].value);
+    const std::size_t rows =
+        op == "matmul" && c.dims[1].value < 32 ? 1 : static_cast<std::size_t>(c.dims[0].value);
     const std::size_t cols = expected.size() / rows;
     double worst = 0;
     for (std::size_t r = 0; r < rows; ++r) {
@@ -242,7 +259,8 @@ class PlaybookKernels : public ::testing::Test {
         std::string dims;
         for (const seeds::Dim& d : shape.dims) dims += fmt::format(" {}={}", d.name, d.value);
         const auto error = Run(*complete, shape);
-        ASSERT_TRUE(error) << TraitsLine(*complete) << dims << " seed " << kSeed << "\n" << error.error();
+        ASSERT_TRUE(error) << TraitsLine(*complete) << dims << " seed " << kSeed << "\n"
+                           << error.error();
         EXPECT_LE(*error, tolerance) << TraitsLine(*complete) << dims << " seed " << kSeed;
       }
     }
@@ -279,25 +297,30 @@ TEST_F(PlaybookKernels, SoftmaxResident) {
   Check({Of("op=softmax strategy=resident threads=1024"),
          Of("op=softmax strategy=resident threads=128 held=16 vec=4"),
          Of("op=softmax strategy=resident threads=256 held=8 vec=4 async=1 fastexp=1 stream=1")},
-        {Rows(2, 9001), Rows(2, 8192), Rows(2, 2050), Rows(3, 1), Rows(2, 4099, Input::kNearOverflow)}, 1e-6);
+        {Rows(2, 9001), Rows(2, 8192), Rows(2, 2050), Rows(3, 1),
+         Rows(2, 4099, Input::kNearOverflow)},
+        1e-6);
 }
 
 TEST_F(PlaybookKernels, SoftmaxWarpPerRow) {
-  Check({Of("op=softmax strategy=warp"), Of("op=softmax strategy=warp threads=128 vec=4 fastexp=1 stream=1")},
+  Check({Of("op=softmax strategy=warp"),
+         Of("op=softmax strategy=warp threads=128 vec=4 fastexp=1 stream=1")},
         {Rows(7, 1000), Rows(5, 77), Rows(257, 1), Rows(3, 1024, Input::kLargeMean)}, 1e-6);
 }
 
 TEST_F(PlaybookKernels, SoftmaxSplitRows) {
   Check({Of("op=softmax strategy=split threads=128 chunks=32"),
-         Of("op=softmax strategy=split threads=256 chunks=66 vec=4 unroll=4 fastexp=1 stream=1 reverse=1")},
+         Of("op=softmax strategy=split threads=256 chunks=66 vec=4 unroll=4 fastexp=1 stream=1 "
+            "reverse=1")},
         {Rows(2, 20001), Rows(3, 16384), Rows(1, 5)}, 1e-6);
 }
 
 TEST_F(PlaybookKernels, LayerNormBlockPerRow) {
-  Check({Of("op=layernorm strategy=block"), Of("op=layernorm strategy=block passes=2 vec=4 unroll=4"),
-         Of("op=layernorm strategy=block passes=2 threads=512 unroll=2 stream=1"),
-         Of("op=layernorm strategy=block passes=3 vec=4 unroll=8 threads=128 stream=1")},
-        {Layer(3, 5, 7, 11), Layer(2, 16, 16, 16), Layer(2, 3, 1, 1023), Layer(1, 1, 1, 1)}, 2e-6);
+  Check(
+      {Of("op=layernorm strategy=block"), Of("op=layernorm strategy=block passes=2 vec=4 unroll=4"),
+       Of("op=layernorm strategy=block passes=2 threads=512 unroll=2 stream=1"),
+       Of("op=layernorm strategy=block passes=3 vec=4 unroll=8 threads=128 stream=1")},
+      {Layer(3, 5, 7, 11), Layer(2, 16, 16, 16), Layer(2, 3, 1, 1023), Layer(1, 1, 1, 1)}, 2e-6);
 }
 
 TEST_F(PlaybookKernels, LayerNormResident) {
@@ -308,28 +331,31 @@ TEST_F(PlaybookKernels, LayerNormResident) {
 }
 
 TEST_F(PlaybookKernels, LayerNormWarpPerRow) {
-  Check({Of("op=layernorm strategy=warp"), Of("op=layernorm strategy=warp threads=256 vec=4 stream=1")},
+  Check({Of("op=layernorm strategy=warp"),
+         Of("op=layernorm strategy=warp threads=256 vec=4 stream=1")},
         {Layer(9, 1, 1, 67), Layer(130, 2, 5, 13), Layer(4, 4, 8, 32)}, 2e-6);
 }
 
 TEST_F(PlaybookKernels, LayerNormSplitRows) {
-  Check({Of("op=layernorm strategy=split threads=256 chunks=64"),
-         Of("op=layernorm strategy=split threads=128 chunks=66 vec=4 unroll=4 stream=1 reverse=1"),
-         Of("op=layernorm strategy=split threads=256 chunks=32 vec=4 unroll=2 share=1 share_rows=4"),
-         Of("op=layernorm strategy=split threads=128 chunks=132 vec=4 share=1 share_packs=2 reverse=1 stream=1")},
-        {Layer(3, 7, 33, 65), Layer(2, 16, 32, 32), Layer(5, 1, 1, 67), Layer(130, 2, 5, 13)}, 2e-6);
+  Check(
+      {Of("op=layernorm strategy=split threads=256 chunks=64"),
+       Of("op=layernorm strategy=split threads=128 chunks=66 vec=4 unroll=4 stream=1 reverse=1"),
+       Of("op=layernorm strategy=split threads=256 chunks=32 vec=4 unroll=2 share=1 share_rows=4"),
+       Of("op=layernorm strategy=split threads=128 chunks=132 vec=4 share=1 share_packs=2 "
+          "reverse=1 stream=1")},
+      {Layer(3, 7, 33, 65), Layer(2, 16, 32, 32), Layer(5, 1, 1, 67), Layer(130, 2, 5, 13)}, 2e-6);
 }
 
 // What sum of squares minus square of the sum gets wrong by 40% and more.
 TEST_F(PlaybookKernels, LayerNormKeepsItsAccuracyBesideALargeMean) {
-  Check({Of("op=layernorm strategy=block"), Of("op=layernorm strategy=block passes=2 vec=4 unroll=4"),
-         Of("op=layernorm strategy=resident threads=256 held=8 vec=4"),
-         Of("op=layernorm strategy=warp"),
-         Of("op=layernorm strategy=split chunks=64 vec=4 unroll=4"),
-         Of("op=layernorm strategy=split chunks=32 share=1")},
-        {Layer(2, 4, 16, 16, Input::kLargeMean), Layer(2, 5, 7, 11, Input::kLargeMean),
-         Layer(2, 3, 17, 19, Input::kConstant)},
-        5e-6);
+  Check(
+      {Of("op=layernorm strategy=block"), Of("op=layernorm strategy=block passes=2 vec=4 unroll=4"),
+       Of("op=layernorm strategy=resident threads=256 held=8 vec=4"),
+       Of("op=layernorm strategy=warp"), Of("op=layernorm strategy=split chunks=64 vec=4 unroll=4"),
+       Of("op=layernorm strategy=split chunks=32 share=1")},
+      {Layer(2, 4, 16, 16, Input::kLargeMean), Layer(2, 5, 7, 11, Input::kLargeMean),
+       Layer(2, 3, 17, 19, Input::kConstant)},
+      5e-6);
 }
 
 TEST_F(PlaybookKernels, MatmulTiles) {
@@ -337,16 +363,20 @@ TEST_F(PlaybookKernels, MatmulTiles) {
          Of("op=matmul strategy=tile bm=128 bn=128 bk=8 tm=8 tn=8"),
          Of("op=matmul strategy=tile bm=128 bn=64 bk=16 tm=8 tn=4 vec=4 at=1 pad=4 buffers=2"),
          Of("op=matmul strategy=tile bm=64 bn=64 bk=8 tm=8 tn=8 vec=4 quads=1 swizzle=1 group=2"),
-         Of("op=matmul strategy=tile bm=128 bn=128 bk=16 tm=8 tn=8 vec=4 at=1 pad=4 quads=1 buffers=2 swizzle=1"),
+         Of("op=matmul strategy=tile bm=128 bn=128 bk=16 tm=8 tn=8 vec=4 at=1 pad=4 quads=1 "
+            "buffers=2 swizzle=1"),
          Of("op=matmul strategy=tile bm=256 bn=64 bk=16 tm=8 tn=8 at=1 buffers=2")},
-        {Product(129, 127, 31), Product(128, 256, 72), Product(1, 257, 63), Product(65, 129, 1)}, 2e-6);
+        {Product(129, 127, 31), Product(128, 256, 72), Product(1, 257, 63), Product(65, 129, 1)},
+        2e-6);
 }
 
 TEST_F(PlaybookKernels, MatmulOnTensorCoresStaysInTheClassOfFp32) {
   Check({Of("op=matmul strategy=wmma"), Of("op=matmul strategy=wmma bm=64 bn=64 wm=32 wn=32 pad=4"),
-         Of("op=matmul strategy=wmma bm=128 bn=64 bk=32 wm=32 wn=32 pad=4 async=1 stages=3 swizzle=1 group=4"),
+         Of("op=matmul strategy=wmma bm=128 bn=64 bk=32 wm=32 wn=32 pad=4 async=1 stages=3 "
+            "swizzle=1 group=4"),
          Of("op=matmul strategy=wmma bm=64 bn=128 wm=32 wn=32 pad=8 async=1 stages=2 promote=0")},
-        {Product(129, 127, 31), Product(128, 256, 72), Product(1, 257, 63), Product(65, 129, 1)}, 2e-6);
+        {Product(129, 127, 31), Product(128, 256, 72), Product(1, 257, 63), Product(65, 129, 1)},
+        2e-6);
 }
 
 }  // namespace

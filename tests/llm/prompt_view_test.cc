@@ -41,8 +41,9 @@ TEST(PromptView, ReadsCasesTensorsAndTitles) {
 }
 
 TEST(PromptView, OddTextIsNoError) {
-  for (const char* text : {"", "<task>", "<task>\ncase \n</task>", "<task>\ncase a (scored): \n</task>",
-                           "<request>\nideas wanted: -3\n</request>", "<tried_here>\n- x\n</tried_here>"}) {
+  for (const char* text :
+       {"", "<task>", "<task>\ncase \n</task>", "<task>\ncase a (scored): \n</task>",
+        "<request>\nideas wanted: -3\n</request>", "<tried_here>\n- x\n</tried_here>"}) {
     const PromptView view = PromptView::Read(text);
     EXPECT_TRUE(view.tried_here.empty());
     EXPECT_EQ(view.wanted, 4u);

@@ -6,7 +6,8 @@ namespace grove::llm::playbook {
 namespace {
 
 TEST(Traits, ALineIsWrittenAndReadBack) {
-  const Traits traits = {{"op", "softmax"}, {"strategy", "block"}, {"threads", "256"}, {"vec", "4"}};
+  const Traits traits = {
+      {"op", "softmax"}, {"strategy", "block"}, {"threads", "256"}, {"vec", "4"}};
   EXPECT_EQ(TraitsLine(traits), "// traits: op=softmax strategy=block threads=256 vec=4");
   EXPECT_EQ(TraitsOf("#include <x>\n" + TraitsLine(traits) + "\nint a;", "row_reduction"), traits);
 }
@@ -19,7 +20,8 @@ TEST(Traits, AKernelWithoutALineIsNaiveUnlessItUsesSharedMemory) {
 }
 
 TEST(Traits, HostileLinesAreReadAsFarAsTheyAreTraits) {
-  const Traits traits = TraitsOf("// traits: strategy=block x y= =z a=b=c threads=2;rm vec=4\n", "gemm");
+  const Traits traits =
+      TraitsOf("// traits: strategy=block x y= =z a=b=c threads=2;rm vec=4\n", "gemm");
   EXPECT_EQ(traits, (Traits{{"strategy", "block"}, {"vec", "4"}}));
   std::string endless = "// traits: strategy=block";
   for (int i = 0; i < 1000; ++i) endless += " n" + std::to_string(i) + "=1";
