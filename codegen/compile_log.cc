@@ -156,8 +156,8 @@ std::string SanitiseLog(std::string_view log, const PathNames& names,
   return kept;
 }
 
-std::map<std::string, PtxasInfo, std::less<>> ReadPtxas(std::string_view log) {
-  std::map<std::string, PtxasInfo, std::less<>> infos;
+PtxasInfos ReadPtxas(std::string_view log) {
+  PtxasInfos infos;
   std::string entry;     // the kernel being compiled
   std::string function;  // whose properties come in the next line
   ForEachLine(log, [&](std::string_view line) {

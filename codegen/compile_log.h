@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -37,8 +38,10 @@ struct PtxasInfo {
   std::int64_t stack = 0;  // frame, or the cumulative stack where that is told
   std::int64_t static_shared = 0;
 };
+using PtxasInfos = std::map<std::string, PtxasInfo, std::less<>>;
+
 // Lines that do not parse are skipped; of several reports about one function the last counts, since
 // ptxas speaks after the front end (whose messages may quote source made to look like its).
-std::map<std::string, PtxasInfo, std::less<>> ReadPtxas(std::string_view log);
+PtxasInfos ReadPtxas(std::string_view log);
 
 }  // namespace grove::codegen

@@ -164,6 +164,36 @@ TEST_F(CompileFarmTest, RegistersAgreeWithCuobjdump) {
   EXPECT_THAT(dump->ErrorText(), HasSubstr("STACK:" + std::to_string(entry.stack_bytes)));
 }
 
+TEST_F(CompileFarmTest, RegistersAndSpillsAgreeWithPtxas) {
+  const fs::path tool = "/usr/local/cuda/bin/ptxas";
+  if (!fs::exists(tool)) GTEST_SKIP() << "no ptxas on this machine";
+  const auto farm = Make();
+  for (const char* source : {kReverse, kSpill}) {
+    const CompileOutcome outcome = Compile(*farm, Request(source));
+    ASSERT_EQ(outcome.status, Kind::kOk) << outcome.log;
+    const fs::path ptx = folder_.path() / "k.ptx";
+    ASSERT_TRUE(WriteFileAtomic(ptx, outcome.ptx));
+    ProcessOptions options;
+    options.program = tool;
+    options.arguments = {"-v", "-arch=sm_90", "-o", "/dev/null", ptx.string()};
+    options.environment = SelectEnvironment({"PATH", "TMPDIR"});
+    options.channel = false;
+    auto ptxas = Process::Start(options);
+    ASSERT_TRUE(ptxas) << ptxas.error().message;
+    const auto status = ptxas->WaitFor(std::chrono::seconds(60));
+    ASSERT_TRUE(status && status->ok()) << ptxas->ErrorText();
+    const EntryPoint& entry = outcome.entries.at(0);
+    const std::string& said = ptxas->ErrorText();
+    EXPECT_THAT(said, HasSubstr("Used " + std::to_string(entry.registers) + " registers"));
+    EXPECT_THAT(said, HasSubstr(std::to_string(entry.stack_bytes) + " bytes stack frame, " +
+                                std::to_string(entry.spill_stores) + " bytes spill stores, " +
+                                std::to_string(entry.spill_loads) + " bytes spill loads"));
+    if (entry.static_shared > 0) {
+      EXPECT_THAT(said, HasSubstr(std::to_string(entry.static_shared) + " bytes smem"));
+    }
+  }
+}
+
 TEST_F(CompileFarmTest, ACompileErrorIsAnOutcomeWithItsLine) {
   const auto farm = Make();
   const CompileOutcome outcome =
@@ -181,6 +211,19 @@ TEST_F(CompileFarmTest, HeadersOfTheToolkitAreFound) {
 #include <cuda_fp16.h>
 #include <cuda/std/array>
 extern "C" __global__ void k(__half* p) { cuda::std::array<int, 2> a{1, 2}; *p = __float2half(a[1]); }
+)"));
+  EXPECT_EQ(outcome.status, Kind::kOk) << outcome.log;
+}
+
+TEST_F(CompileFarmTest, HeadersThatModelsIncludeByHabitAreServedFromMemory) {
+  const auto farm = Make();
+  const CompileOutcome outcome = Compile(*farm, Request(R"(
+#include <cuda_runtime.h>
+#include <stdint.h>
+#include <cstdint>
+#include <math.h>
+#include <float.h>
+extern "C" __global__ void k(float* p) { *p = fmaxf(*p, -FLT_MAX) + (uint32_t)3; }
 )"));
   EXPECT_EQ(outcome.status, Kind::kOk) << outcome.log;
 }
