@@ -81,16 +81,49 @@ struct LaunchReport {
   double dram_bytes = 0;
 };
 
+// One way of measuring the same execution: "cold" (L2 flushed, launch latency hidden; the one that
+// counts), "hot" (back to back on the same data), "graph" (replay of a captured graph, L2 flushed),
+// "host" (L2 flushed, from the first launch call to the end of the wait).
+struct ModeTime {
+  std::string mode;
+  std::vector<Nanoseconds> samples;  // all that were kept
+  Nanoseconds min{0}, median{0}, q3{0};
+  double relative_stderr = 0;        // of the mean
+  std::string stopped;               // why it ended: "precise", "noise stable", "wall limit", ...
+  std::string note;                  // why the mode is absent, empty otherwise
+};
+
 struct TimeOutcome {
   std::optional<ExecutionFault> fault;
-  Nanoseconds time{0};       // of one execution of the plan, median
+  Nanoseconds time{0};       // of one execution of the plan, median; the cold one when measured
+  Nanoseconds min{0}, q3{0};            // the interval around it, when measured
   bool modelled = false;
   std::vector<Nanoseconds> samples;     // all of them, when measured
+  std::vector<ModeTime> modes;          // when measured
+  int throttled = 0;         // samples dropped because the clock was below 75% of the default
+  double mean_clock_ghz = 0;            // SM clock over the kept samples; 0 = not known
+  Nanoseconds empty_kernel{0};          // an empty kernel measured the same way; 0 = not measured
   std::vector<LaunchReport> launches;
   // Recheck of what the timed execution wrote: errors over the elements covered.
   std::vector<ErrorReport> errors;
   double checked_share = 0;  // of the output elements; 0 = this plan could not be rechecked
   std::string note;          // why not, or how
+};
+
+// A challenger measured beside its base, samples interleaved on the same inputs.
+struct PairRequest {
+  const CaseContext* context = nullptr;
+  const Prepared* base = nullptr;        // the parent
+  const Prepared* challenger = nullptr;  // the winner to confirm
+  std::uint64_t seed = 0;
+};
+struct PairOutcome {
+  std::optional<ExecutionFault> fault;
+  std::vector<Nanoseconds> base, challenger;  // sample i of both was taken side by side
+  double ratio = 1;          // challenger / base, of the medians
+  double mean_delta = 0;     // mean of (challenger - base) / base
+  double delta_stderr = 0;
+  enum class Result { kFaster, kSlower, kTie } result = Result::kTie;  // inside the noise is a tie
 };
 
 // Thread-safe: many candidates may be checked at once. Time may serialise.
@@ -103,6 +136,10 @@ class Device {
   // An Error is our own failure (no memory on the host, worker gone for good), never the candidate's.
   virtual Result<CheckOutcome> Check(const CheckRequest& request) = 0;
   virtual Result<TimeOutcome> Time(const TimeRequest& request) = 0;
+  // kUnavailable on devices that do not measure.
+  virtual grove::Result<PairOutcome> TimePair(const PairRequest&) {
+    return Fail(ErrorCode::kUnavailable, name() + " does not measure, so it compares nothing");
+  }
 };
 
 }  // namespace grove::eval
