@@ -191,7 +191,9 @@ void AddEvaluation(Json& json, const EvaluationRow& e) {
          {"occupancy", Known(t.occupancy)},
          {"occupancy_limiter", WordOrNull(t.limiter)},
          {"launches", t.launches},
-         {"dropped_samples", t.dropped}});
+         {"dropped_samples", t.dropped},
+         {"checked_share", t.checked_share},
+         {"note", WordOrNull(t.note)}});
   }
   json["kernels"] = Json::array();
   for (const KernelRow& k : e.kernels) {

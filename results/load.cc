@@ -201,7 +201,8 @@ void LoadEvaluations(Connection& c, RunData& data) {
     return value ? std::optional(Nanoseconds(*value)) : std::nullopt;
   };
   Query times(c, "SELECT candidate, case_name, kind, mode, time_ns, low_ns, high_ns, floor_ns, "
-                 "class_floor_ns, bound, dram_bytes, occupancy, limiter, launches, dropped "
+                 "class_floor_ns, bound, dram_bytes, occupancy, limiter, launches, dropped, "
+                 "checked_share, note "
                  "FROM case_times ORDER BY candidate, case_name, kind, mode");
   while (times.Step()) {
     CaseTimeRow row;
@@ -219,6 +220,8 @@ void LoadEvaluations(Connection& c, RunData& data) {
     row.limiter = times.Text(12);
     row.launches = times.Int(13);
     row.dropped = times.Int(14);
+    row.checked_share = times.Real(15);
+    row.note = times.Text(16);
     EvaluationOf(data, times).case_times.push_back(std::move(row));
   }
   Query kernels(c, "SELECT candidate, case_name, entry, registers, spill_store_bytes, "

@@ -147,6 +147,8 @@ struct CaseTimeRow {
   std::string limiter;              // of the occupancy: "registers", "shared memory", ...
   std::int64_t launches = 0;        // kernels launched by one execution
   std::int64_t dropped = 0;         // samples dropped because the GPU was throttled
+  double checked_share = 0;         // of the output elements, rechecked after timing, 0 to 1
+  std::string note;                 // how they were rechecked, or why not; may be empty
 };
 
 struct KernelRow {

@@ -172,6 +172,10 @@ void WriteNumbers(Page& page, const EvaluationRow& e) {
         page.Line(fmt::format("  {} {}: between {} and {}, {} samples dropped", Visible(t.case_name),
                               Name(t.mode), FormatTime(*t.low), FormatTime(*t.high), t.dropped));
       }
+      if (!t.note.empty()) {
+        page.Line(fmt::format("  {} {}: {} of the outputs rechecked ({})", Visible(t.case_name),
+                              Name(t.mode), FormatShare(t.checked_share), Visible(t.note)));
+      }
     }
   }
   if (!e.kernels.empty()) {

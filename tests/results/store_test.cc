@@ -110,6 +110,8 @@ TEST_F(StoreTest, AnEvaluationIsReadBackWhole) {
   wanted.case_times[0].low = Nanoseconds(4990);
   wanted.case_times[0].high = Nanoseconds(5010.5);
   wanted.case_times[0].dropped = 4;
+  wanted.case_times[0].checked_share = 0.25;
+  wanted.case_times[0].note = "sampled blocks";
   wanted.score_kind = TimeKind::kMeasured;
   ASSERT_TRUE(store_->RecordVerdict(candidate_, wanted).value());
   const CandidateRow row = Row();
@@ -131,6 +133,8 @@ TEST_F(StoreTest, AnEvaluationIsReadBackWhole) {
   EXPECT_EQ(e.case_times[0].occupancy, 0.75);
   EXPECT_EQ(e.case_times[0].limiter, "registers");
   EXPECT_EQ(e.case_times[0].dropped, 4);
+  EXPECT_EQ(e.case_times[0].checked_share, 0.25);
+  EXPECT_EQ(e.case_times[0].note, "sampled blocks");
   ASSERT_EQ(e.kernels.size(), 1u);
   EXPECT_EQ(e.kernels[0].entry, "softmax");
   EXPECT_EQ(e.kernels[0].registers, 40);
