@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 9> kEmpty = {
 
 // C++ headers that cuda/std has under the same name.
 constexpr std::array<std::string_view, 15> kForwarded = {
-    "algorithm", "array",    "bit",   "complex", "concepts", "functional",  "iterator", "limits",
+    "array",    "bit",   "complex", "concepts", "functional",  "iterator", "limits",
     "numeric",   "optional", "ratio", "span",    "tuple",    "type_traits", "utility"};
 
 // C headers served from memory, and the C++ names of the same.
