@@ -298,7 +298,7 @@ const ParamSlot* Decoder::LocalParam(const Operand& o) const {
 
 std::int64_t Decoder::KernelParam(const std::string& name) const {
   const auto found = kernel_params_.find(name);
-  return found == kernel_params_.end() ? -1 : found->second;
+  return found == kernel_params_.end() ? std::int64_t{-1} : std::int64_t{found->second};
 }
 
 const std::vector<std::string>* Decoder::BranchTargets(const std::string& name) const {
