@@ -10,7 +10,7 @@
 namespace grove::emulator {
 namespace {
 
-constexpr std::uint32_t kMaxFrame = 64u << 20;
+constexpr std::uint32_t kMaxFrame = 8u << 20;  // bytes of registers of one function and warp
 const Operand kNoOperand{};
 
 bool IsWide(Type type) { return SizeOf(type) == 8; }
@@ -90,11 +90,14 @@ std::uint32_t Decoder::AllocatePredicate() {
   return at;
 }
 
-std::uint32_t Decoder::AllocateWords(std::int64_t bytes) {
-  const std::uint32_t at = frame_end_;
-  const std::int64_t words = std::min<std::int64_t>((bytes + 3) / 4, 16384);
-  frame_end_ += static_cast<std::uint32_t>(std::max<std::int64_t>(words, 2)) * 128;
-  return at;
+// Words of a parameter in the frame. One that does not fit has no bytes: nothing can access it.
+ParamSlot Decoder::AllocateParam(std::int64_t bytes) {
+  constexpr std::int64_t kMaxParam = 65536;
+  const std::int64_t words = std::max<std::int64_t>((bytes + 3) / 4, 2);
+  if (bytes > kMaxParam || frame_end_ + words * 128 > kMaxFrame) return {frame_end_, 0};
+  const ParamSlot slot{frame_end_, static_cast<std::uint32_t>(bytes)};
+  frame_end_ += static_cast<std::uint32_t>(words) * 128;
+  return slot;
 }
 
 std::uint32_t Decoder::RegisterSlot(std::uint32_t index) {
@@ -382,10 +385,10 @@ void Decoder::PrepareFunction(std::uint32_t index) {
     code.parameter_block = at;
   } else {
     for (const Variable& v : f.parameters) {
-      code.parameters.push_back({AllocateWords(v.bytes), static_cast<std::uint32_t>(std::min<std::int64_t>(v.bytes, 65536))});
+      code.parameters.push_back(AllocateParam(v.bytes));
     }
     for (const Variable& v : f.results) {
-      code.results.push_back({AllocateWords(v.bytes), static_cast<std::uint32_t>(std::min<std::int64_t>(v.bytes, 65536))});
+      code.results.push_back(AllocateParam(v.bytes));
     }
   }
   code.frame_bytes = frame_end_;
@@ -417,7 +420,7 @@ void Decoder::DecodeFunction(std::uint32_t index) {
   std::int64_t local = 0;
   for (const Variable& v : function_->variables) {
     if (v.space == Space::kParam) {
-      params_[v.name] = {AllocateWords(v.bytes), static_cast<std::uint32_t>(std::min<std::int64_t>(v.bytes, 65536))};
+      params_[v.name] = AllocateParam(v.bytes);
     } else if (v.space == Space::kLocal) {
       local = (local + v.align - 1) / v.align * v.align;
       local_variables_[v.name] = static_cast<std::uint32_t>(std::min(local, kMaxVariableBytes));
@@ -436,7 +439,6 @@ void Decoder::DecodeFunction(std::uint32_t index) {
   code_->start = static_cast<std::uint32_t>(program_.code.size());
   StartBlock();
   for (const Statement& s : function_->statements) {
-    if (frame_end_ > kMaxFrame - (1u << 20)) break;
     DecodeStatement(s);
   }
   // A body without a final ret ends like one with it.

@@ -111,7 +111,7 @@ class Decoder {
   void DecodeStatement(const Statement& statement);
   std::uint32_t Allocate(bool wide);
   std::uint32_t AllocatePredicate();
-  std::uint32_t AllocateWords(std::int64_t bytes);
+  ParamSlot AllocateParam(std::int64_t bytes);
   std::uint32_t RegisterSlot(std::uint32_t index);
   void LoadSpecial(const std::string& name, std::uint32_t to, bool wide);
   bool LoadSymbol(const std::string& name, std::int64_t offset, std::uint32_t to, bool wide);

@@ -10,6 +10,7 @@
 namespace grove::emulator {
 namespace {
 
+constexpr std::size_t kMaxIndirect = 32;  // arguments of a call through a pointer
 constexpr std::size_t kMaxArena = std::size_t{16} << 20;  // all frames of a warp
 
 const Inst* EnterBlock(Warp& w, const Inst* ip) {
@@ -146,7 +147,7 @@ bool GrowLocal(Warp& w, std::int64_t bytes) {
 }
 
 // extra: count, then per argument: from (this frame), to (callee's frame), words.
-const Inst* Enter(Warp& w, const Inst* ip, std::uint32_t callee_index) {
+const Inst* Enter(Warp& w, const Inst* ip, std::uint32_t callee_index, const std::uint32_t* move) {
   const FunctionCode& callee = w.program->functions[callee_index];
   const FunctionCode& caller = w.program->functions[static_cast<std::size_t>(ip->imm)];
   const std::uint32_t from = w.frame_offset();
@@ -168,7 +169,6 @@ const Inst* Enter(Warp& w, const Inst* ip, std::uint32_t callee_index) {
     return w.Fail(ip, Fault::Kind::kStackOverflow, "the stack exceeds 512 KB per thread");
   }
   std::byte* frame = w.arena.data() + to;
-  const std::uint32_t* move = w.program->extra.data() + ip->x;
   const std::uint32_t moves = *move++;
   auto* head = static_cast<FrameHead*>(static_cast<void*>(frame));
   const auto return_pc = static_cast<std::uint32_t>(ip + 1 - w.program->code.data());
@@ -193,19 +193,66 @@ const Inst* Enter(Warp& w, const Inst* ip, std::uint32_t callee_index) {
   return w.program->code.data() + callee.start;
 }
 
-const Inst* Call(Warp& w, const Inst* ip) { return Enter(w, ip, ip->d); }
+const Inst* Call(Warp& w, const Inst* ip) {
+  return Enter(w, ip, ip->d, w.program->extra.data() + ip->x);
+}
 
+// a: the function pointer. extra: number of arguments, of results, then the slot of each (frame
+// offset, bytes). Lanes that call another function than the first active one wait their turn.
 const Inst* CallIndirect(Warp& w, const Inst* ip) {
   const std::uint64_t* pointer = w.At<std::uint64_t>(ip->a);
   const int first = std::countr_zero(w.mask);
-  const std::uint64_t index = pointer[first] - kFunctionPointer;
+  const std::uint64_t target = pointer[first];
+  const std::uint64_t index = target - kFunctionPointer;
   const std::vector<FunctionCode>& functions = w.program->functions;
-  if (pointer[first] < kFunctionPointer || index >= functions.size() ||
-      !functions[index].defined || functions[index].entry) {
+  if (target < kFunctionPointer || index >= functions.size() || !functions[index].defined ||
+      functions[index].entry) {
     return w.Fail(ip, Fault::Kind::kTrap, "call of an address that is no function", first);
   }
-  return w.Fail(ip, Fault::Kind::kUnsupported,
-                "calls through function pointers are not emulated", first);
+  const FunctionCode& callee = functions[index];
+  const std::uint32_t* e = w.program->extra.data() + ip->x;
+  bool fits = e[0] == callee.parameters.size() && e[1] == callee.results.size();
+  std::array<std::uint32_t, 1 + 3 * kMaxIndirect> moves{};
+  for (std::uint32_t i = 0; fits && i < e[0]; ++i) {
+    const std::uint32_t* slot = e + 2 + 2 * i;
+    fits = slot[1] == callee.parameters[i].bytes;
+    moves[0] = e[0];
+    moves[1 + 3 * i] = slot[0];
+    moves[2 + 3 * i] = callee.parameters[i].frame;
+    moves[3 + 3 * i] = (slot[1] + 3) / 4;
+  }
+  for (std::uint32_t i = 0; fits && i < e[1]; ++i) {
+    fits = e[2 + 2 * (e[0] + i) + 1] == callee.results[i].bytes;
+  }
+  if (!fits) {
+    return w.Fail(ip, Fault::Kind::kTrap, "the call does not match the function it reaches", first);
+  }
+  std::uint32_t same = 0;
+  ForEachLane(w.mask, [&](int lane) { same |= std::uint32_t{pointer[lane] == target} << lane; });
+  if (same != w.mask) {
+    PushGroup(w, ip, w.mask & ~same);
+    w.mask = same;
+  }
+  return Enter(w, ip, static_cast<std::uint32_t>(index), moves.data());
+}
+
+// As TakeResults, behind a call through a pointer: the callee may differ by lane.
+const Inst* TakeIndirectResults(Warp& w, const Inst* ip) {
+  const FunctionCode& caller = w.program->functions[static_cast<std::size_t>(ip->imm)];
+  const std::uint64_t* pointer = w.At<std::uint64_t>(ip->a);
+  const std::byte* behind = w.frame + caller.frame_bytes;
+  const std::uint32_t* e = w.program->extra.data() + ip->x;
+  ForEachLane(w.mask, [&](int lane) {
+    const FunctionCode& callee = w.program->functions[pointer[lane] - kFunctionPointer];
+    for (std::uint32_t i = 0; i < e[1]; ++i) {
+      const std::uint32_t* slot = e + 2 + 2 * (e[0] + i);
+      for (std::uint32_t word = 0; word < (slot[1] + 3) / 4; ++word) {
+        std::memcpy(w.frame + slot[0] + word * 128 + lane * 4,
+                    behind + callee.results[i].frame + word * 128 + lane * 4, 4);
+      }
+    }
+  });
+  return ip + 1;
 }
 
 // Copies the results of the callee, whose frame lies behind this one, once its lanes are back.
@@ -222,6 +269,13 @@ const Inst* TakeResults(Warp& w, const Inst* ip) {
       });
     }
   }
+  return ip + 1;
+}
+
+const Inst* CopyPointer(Warp& w, const Inst* ip) {
+  std::uint64_t* d = w.At<std::uint64_t>(ip->d);
+  const std::uint64_t* a = w.At<std::uint64_t>(ip->a);
+  ForEachLane(w.mask, [&](int lane) { d[lane] = a[lane]; });
   return ip + 1;
 }
 
@@ -336,8 +390,32 @@ bool DecodeCall(Decoder& d) {
   if (at < d.count() && d.Op(at).kind == Operand::Kind::kList) arguments = &d.Op(at++);
   d.counts().control++;
   if (callee.kind == Operand::Kind::kRegister) {
-    const std::uint32_t a = d.Source(callee, Type::kB64);
-    d.Emit(CallIndirect).a = a;
+    // A copy: the callee's results may overwrite the register.
+    const std::uint32_t from = d.Source(callee, Type::kB64), a = d.Temporary(true);
+    Inst& copy = d.Emit(CopyPointer);
+    copy.d = a;
+    copy.a = from;
+    std::vector<std::uint32_t> extra{0, 0};
+    for (const Operand* list : {arguments, results}) {
+      if (list == nullptr) continue;
+      for (const Operand& o : list->elements) {
+        const ParamSlot* slot = d.ParamVariable(o.name);
+        if (slot == nullptr || extra.size() > 2 * kMaxIndirect) return d.Fail("an argument is no .param");
+        extra.push_back(slot->frame);
+        extra.push_back(slot->bytes);
+        ++extra[list == arguments ? 0 : 1];
+      }
+    }
+    const std::uint32_t x = d.AddExtra(extra);
+    Inst& call = d.Emit(CallIndirect);
+    call.a = a;
+    call.x = x;
+    call.imm = d.function_index();
+    d.StartBlock();
+    Inst& take = d.Emit(TakeIndirectResults);
+    take.a = a;
+    take.x = x;
+    take.imm = d.function_index();
     return true;
   }
   const auto found = d.program().function_by_name.find(callee.name);

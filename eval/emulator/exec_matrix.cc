@@ -69,8 +69,10 @@ int PerRegister(Type t) {
 }
 
 // Row-major positions by [register][element][lane]; shared by the instructions of a program.
-u32 TableFor(Program& program, Role role, int m, int n, int k, int per, int registers) {
-  const std::array<int, 6> key{role, m, n, k, per, registers};
+// `packed`: as row * 256 + column instead.
+u32 TableFor(Program& program, Role role, int m, int n, int k, int per, int registers,
+             bool packed = false) {
+  const std::array<int, 6> key{packed ? role + 8 : role, m, n, k, per, registers};
   const auto [found, fresh] = program.table_index.try_emplace(key, static_cast<u32>(program.tables.size()));
   if (!fresh) return found->second;
   const int columns = role == kA ? k : n;
@@ -79,7 +81,7 @@ u32 TableFor(Program& program, Role role, int m, int n, int k, int per, int regi
     for (int i = 0; i < per; ++i) {
       for (int lane = 0; lane < kLanes; ++lane) {
         const Place p = PlaceOf(role, m, k, per, r, i, lane);
-        table.push_back(static_cast<u16>(p.row * columns + p.column));
+        table.push_back(static_cast<u16>(p.row * (packed ? 256 : columns) + p.column));
       }
     }
   }
@@ -98,14 +100,43 @@ float ElementToFloat(Type t, u32 bits) {
   }
 }
 
+// One register of every lane, spread by the table.
+void GatherHalf(const u32* from, const u16* table, float* to) {
+#if defined(__F16C__)
+  alignas(32) float values[2 * kLanes];
+  for (int i = 0; i < 2 * kLanes; i += 8) {
+    const __m128i h = _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(from + i / 2)));
+    _mm256_store_ps(values + i, _mm256_cvtph_ps(h));
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    to[table[lane]] = values[2 * lane];
+    to[table[lane + kLanes]] = values[2 * lane + 1];
+  }
+#else
+  for (int lane = 0; lane < kLanes; ++lane) {
+    to[table[lane]] = HalfBits(from[lane] & 0xffff);
+    to[table[lane + kLanes]] = HalfBits(from[lane] >> 16);
+  }
+#endif
+}
+
 void Gather(Warp& w, const u32* registers, u32 count, Type t, const u16* table, float* to) {
   const u32 per = static_cast<u32>(PerRegister(t));
   const u32 bits = 32 / per;
   for (u32 r = 0; r < count; ++r) {
     const u32* from = w.At<u32>(registers[r]);
+    if (t == Type::kF16) {
+      GatherHalf(from, table, to);
+      table += 2 * kLanes;
+      continue;
+    }
     for (u32 i = 0; i < per; ++i, table += kLanes) {
-      for (int lane = 0; lane < kLanes; ++lane) {
-        to[table[lane]] = ElementToFloat(t, from[lane] >> (i * bits));
+      if (t == Type::kF32) {
+        for (int lane = 0; lane < kLanes; ++lane) to[table[lane]] = std::bit_cast<float>(from[lane]);
+      } else {
+        for (int lane = 0; lane < kLanes; ++lane) {
+          to[table[lane]] = ElementToFloat(t, from[lane] >> (i * bits));
+        }
       }
     }
   }
@@ -268,7 +299,7 @@ const Inst* Move(Warp& w, const Inst* ip) {
   const u64 stride = t.stride == 0 ? (t.transposed != 0 ? t.rows : t.columns)
                                    : w.At<u32>(t.stride)[first];
   const auto offset_of = [&](u32 place) {
-    const u64 row = place / t.columns, column = place % t.columns;
+    const u64 row = place >> 8, column = place & 0xff;
     return (t.transposed != 0 ? column * stride + row : row * stride + column) * t.bytes;
   };
   if ((base & (t.bytes * 8 - 1)) != 0 || (stride * t.bytes) % 16 != 0) {
@@ -279,7 +310,7 @@ const Inst* Move(Warp& w, const Inst* ip) {
                     "the matrix or its stride is not aligned to 16 bytes");
     }
   }
-  const u64 span = offset_of((t.rows - 1) * t.columns + t.columns - 1) + t.bytes;
+  const u64 span = offset_of((t.rows - 1) << 8 | (t.columns - 1)) + t.bytes;
   std::byte* host = nullptr;
   if (!w.slow_memory && stride < (u64{1} << 31)) {
     host = kind.space == Space::kShared ? SharedWindow(w, base - kSharedWindow, span)
@@ -302,16 +333,40 @@ const Inst* Move(Warp& w, const Inst* ip) {
         CountAccess(w, word, at, kFull);
       }
     }
-    for (u32 i = 0; i < t.per; ++i, table += kLanes) {
+    if (host != nullptr) {
+      const u64 by_row = (t.transposed != 0 ? 1 : stride) * t.bytes;
+      const u64 by_column = (t.transposed != 0 ? stride : 1) * t.bytes;
+      const auto cell = [&](u32 i, int lane) {
+        const u32 place = table[i * kLanes + static_cast<u32>(lane)];
+        return host + (place >> 8) * by_row + (place & 0xff) * by_column;
+      };
+      if (t.per == 1) {
+        for (int lane = 0; lane < kLanes; ++lane) {
+          if (kind.store) std::memcpy(cell(0, lane), reg + lane, 4);
+          else std::memcpy(reg + lane, cell(0, lane), 4);
+        }
+      } else {
+        for (int lane = 0; lane < kLanes; ++lane) {
+          u16 low = static_cast<u16>(reg[lane]), high = static_cast<u16>(reg[lane] >> 16);
+          if (kind.store) {
+            std::memcpy(cell(0, lane), &low, 2);
+            std::memcpy(cell(1, lane), &high, 2);
+          } else {
+            std::memcpy(&low, cell(0, lane), 2);
+            std::memcpy(&high, cell(1, lane), 2);
+            reg[lane] = u32{low} | u32{high} << 16;
+          }
+        }
+      }
+      table += t.per * kLanes;
+    }
+    for (u32 i = 0; host == nullptr && i < t.per; ++i, table += kLanes) {
       for (int lane = 0; lane < kLanes; ++lane) {
         const u64 at = offset_of(table[lane]);
         u32 value = reg[lane] >> (i * bits % 32);
-        std::byte* cell = host != nullptr ? host + at : nullptr;
-        if (cell == nullptr) {
-          cell = ResolveLane(w, ip, kind, base + at, lane,
-                             static_cast<const std::byte*>(static_cast<const void*>(&value)));
-          if (cell == nullptr) return nullptr;
-        }
+        std::byte* cell = ResolveLane(w, ip, kind, base + at, lane,
+                                      static_cast<const std::byte*>(static_cast<const void*>(&value)));
+        if (cell == nullptr) return nullptr;
         if (kind.store) {
           std::memcpy(cell, &value, t.bytes);
         } else {
@@ -563,7 +618,7 @@ bool DecodeTransfer(Decoder& d, bool store) {
   f.bytes = static_cast<u32>(SizeOf(t));
   f.per = static_cast<u32>(PerRegister(t));
   f.count = static_cast<u32>(need);
-  f.table = TableFor(d.program(), role, s.m, s.n, s.k, PerRegister(t), static_cast<int>(need));
+  f.table = TableFor(d.program(), role, s.m, s.n, s.k, PerRegister(t), static_cast<int>(need), true);
   f.space = static_cast<u32>(space);
   f.wide = address.wide ? 1 : 0;
   f.stride = d.count() > 2 ? d.Source(d.Op(2), Type::kB32) : 0;

@@ -37,6 +37,15 @@ inline D Extend(E e) {
   }
 }
 
+// An access to local memory, aligned and inside it in every lane.
+bool IsPlainLocal(const Warp& w, const Inst* ip, const Pattern& p, u64 bytes) {
+  return static_cast<Space>(ip->b >> kSpaceShift) == Space::kLocal && p.low <= p.high &&
+         p.high <= w.local_stride && bytes <= w.local_stride - p.high && (p.bits & (bytes - 1)) == 0;
+}
+inline std::byte* LocalCell(Warp& w, int lane, u64 offset) {
+  return w.local.data() + static_cast<std::size_t>(lane) * w.local_stride + offset;
+}
+
 template <typename E, typename D, int V>
 const Inst* LoadSlow(Warp& w, const Inst* ip, u64* address) {
   const AccessKind kind = KindOf(ip, sizeof(E) * V, false);
@@ -76,6 +85,17 @@ const Inst* Load(Warp& w, const Inst* ip) {
   const std::byte* host = kShared ? SharedWindow(w, p.low, p.high - p.low + kBytes)
                                   : PlainWindow(w, p.low, p.high - p.low + kBytes, false);
   if (host == nullptr || (p.bits & (kBytes - 1)) != 0) [[unlikely]] {
+    if (IsPlainLocal(w, ip, p, kBytes)) {
+      for (int v = 0; v < V; ++v) {
+        D* d = w.At<D>(to[v]);
+        ForEachLane(mask, [&](int i) {
+          E e;
+          std::memcpy(&e, LocalCell(w, i, address[i]) + static_cast<std::size_t>(v) * sizeof(E), sizeof(E));
+          d[i] = Extend<E, D>(e);
+        });
+      }
+      return ip + 1;
+    }
     return LoadSlow<E, D, V>(w, ip, address);
   }
   if (mask == kFull) {
@@ -161,6 +181,16 @@ const Inst* Store(Warp& w, const Inst* ip) {
   std::byte* host = kShared ? SharedWindow(w, p.low, p.high - p.low + kBytes)
                             : PlainWindow(w, p.low, p.high - p.low + kBytes, true);
   if (host == nullptr || (p.bits & (kBytes - 1)) != 0) [[unlikely]] {
+    if (IsPlainLocal(w, ip, p, kBytes)) {
+      for (int v = 0; v < V; ++v) {
+        const D* s = w.At<D>(from[v]);
+        ForEachLane(mask, [&](int i) {
+          const E e = static_cast<E>(s[i]);
+          std::memcpy(LocalCell(w, i, address[i]) + static_cast<std::size_t>(v) * sizeof(E), &e, sizeof(E));
+        });
+      }
+      return ip + 1;
+    }
     return StoreSlow<E, D, V>(w, ip, address);
   }
   if (mask == kFull && p.contiguous) {

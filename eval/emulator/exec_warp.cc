@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "eval/emulator/checks.h"
+#include "eval/emulator/control.h"
 #include "eval/emulator/decoder.h"
 #include "eval/emulator/lanes.h"
 
@@ -274,6 +275,8 @@ const Inst* WarpBarrier(Warp& w, const Inst* ip) {
 }
 
 }  // namespace
+
+Handler WarpBarrierHandler() { return WarpBarrier; }
 
 bool DecodeWarpBarrier(Decoder& d) {
   const u32 members = d.Source(d.Op(0), Type::kB32);

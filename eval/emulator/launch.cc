@@ -110,6 +110,9 @@ std::optional<Fault> Prepare(Launch& launch, const Program& program, const Launc
     return BadLaunch(fmt::format("{} parameters given, kernel {} takes {}", config.params.size(),
                                  kernel.name, kernel.parameter_offsets.size()));
   }
+  if (kernel.parameter_block > 32764) {
+    return BadLaunch(fmt::format("{} bytes of parameters; at most 32764", kernel.parameter_block));
+  }
   launch.params.assign(kernel.parameter_block, std::byte{0});
   for (std::size_t i = 0; i < config.params.size(); ++i) {
     if (config.params[i].size() != kernel.parameter_bytes[i]) {
@@ -209,6 +212,7 @@ void RunCooperative(Launch& launch, Share& share, std::int64_t blocks, Outcome& 
   for (std::int64_t b = 0; b < blocks; ++b) {
     resident.push_back(std::make_unique<Block>());
     resident.back()->memory_counter = launch.options->count_memory ? &share.memory : nullptr;
+    resident.back()->slice = 1024;  // blocks spin at the grid's barrier
     PrepareBlock(*resident.back(), launch, b, share.worker);
   }
   share.blocks = blocks;
@@ -373,6 +377,12 @@ LaunchOutcome Run(const Module& module, const LaunchConfig& config, AddressSpace
   result.counters.shared_wavefronts = merged.wavefronts;
   result.counters.unique_load_bytes = merged.UniqueBytes(false);
   result.counters.unique_store_bytes = merged.UniqueBytes(true);
+  if (!outcome.fault && !outcome.budget_fault && launch.budget < 0) {
+    Fault fault = BadLaunch(fmt::format("the launch exceeds its budget of {} thread-instructions",
+                                        options.instruction_budget));
+    fault.kind = Fault::Kind::kBudget;
+    outcome.budget_fault = std::move(fault);
+  }
   result.fault = outcome.fault ? std::move(outcome.fault) : std::move(outcome.budget_fault);
   return result;
 }

@@ -148,6 +148,7 @@ struct Warp {
   std::uint32_t live = 0;  // lanes that have not exited
   const Inst* limit = nullptr;  // stop at a block that starts here or behind
   std::int64_t fuel = 0;        // instructions until the warp gives way
+  std::int64_t granted = 0;     // of the present turn, used or not
   std::int64_t clock_base = 0;  // instructions issued so far, plus fuel
   BlockCount* counts = nullptr;
   bool slow_memory = false;  // checks or counters want to see every access
@@ -228,7 +229,7 @@ struct Block {
   std::unique_ptr<RaceChecker> races;
   MemoryCounter* memory_counter = nullptr;
   std::optional<Fault> fault;
-  int next_warp = 0;
+  std::int64_t slice = std::int64_t{1} << 14;  // warp instructions of one turn
   bool barrier_changed = false;  // a barrier or the set of live threads changed
 };
 

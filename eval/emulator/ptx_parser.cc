@@ -157,6 +157,8 @@ class Parser {
     } else if (const auto space = VariableSpace()) {
       for (Variable& v : Variables(*space, external)) {
         if (!globals_.try_emplace(v.name, 0).second) continue;
+        total_bytes_ += v.bytes;
+        if (total_bytes_ > kMaxVariableBytes) return Error("the module's variables are too large");
         module_.variables.push_back(std::move(v));
       }
       Expect(";");
@@ -672,6 +674,7 @@ class Parser {
   std::string error_;
   PtxModule module_;
   std::unordered_map<std::string, int> globals_;
+  std::int64_t total_bytes_ = 0;
   Function* function_ = nullptr;
   std::vector<Scope> scopes_;
   std::vector<int> scope_ids_;
