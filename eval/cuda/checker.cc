@@ -254,7 +254,7 @@ Executed<CheckDone> RunCheck(Lane& lane, const CheckJob& job) {
   hold.Release();
 
   auto compared = CompareWithReference(lane, job, job.seed, *set);
-  if (!compared) return tl::unexpected(compared.error());
+  if (!compared) return report(compared.error());
   done.outcome.fault = std::move(compared->fault);
   done.outcome.errors = std::move(compared->errors);
   done.reference_time = compared->time;

@@ -104,7 +104,7 @@ struct CuLaunchConfig {
   unsigned attribute_count = 0;
 };
 
-struct alignas(64) CuTensorMap {
+struct alignas(128) CuTensorMap {
   std::uint64_t opaque[16];
 };
 

@@ -233,6 +233,12 @@ ModeTime ModeOf(std::string name, std::vector<Nanoseconds> samples, std::string_
   return mode;
 }
 
+// The modes beside cold are for the report: as many samples as fit in a quarter of a second, between
+// three and `most`.
+int SamplesFor(Nanoseconds time, int most) {
+  return std::clamp(static_cast<int>(Nanoseconds(6e7) / std::max(time, Nanoseconds(1000))), 3, most);
+}
+
 // Runs `take` under a stopping rule; drops and counts throttled samples, resting after them.
 template <typename Take>
 Executed<ModeTime> Measure(std::string name, StoppingRule& rule, int* throttled, double* clock_sum,
@@ -276,7 +282,7 @@ Executed<ModeTime> MeasureHot(Session& session, eval::TimeOutcome& outcome, doub
   const double cold = std::max(1000.0, outcome.time.count());
   const auto batch = static_cast<int>(
       std::clamp(4e6 / cold, 1.0, static_cast<double>(std::max<std::size_t>(1, kMaxBlockedItems / items))));
-  auto rule = MakeCountRule(10, Seconds(0.3));
+  auto rule = MakeCountRule(SamplesFor(outcome.time * batch, 10), Seconds(0.25));
   GROVE_WAIT(session.NextInputs());
   GROVE_WAIT(session.Rebind(entry));
   return Measure("hot", *rule, &outcome.throttled, clock_sum, clock_count, [&]() -> Executed<Sample> {
@@ -293,7 +299,7 @@ Executed<ModeTime> MeasureHot(Session& session, eval::TimeOutcome& outcome, doub
 
 Executed<ModeTime> MeasureHost(Session& session, const TimeJob& job, eval::TimeOutcome& outcome) {
   auto& entry = session.candidate();
-  auto rule = MakeCountRule(10, Seconds(0.3));
+  auto rule = MakeCountRule(SamplesFor(outcome.time, 10), Seconds(0.25));
   double clock_sum = 0;
   int clock_count = 0;
   return Measure("host", *rule, &outcome.throttled, &clock_sum, &clock_count,
@@ -371,7 +377,7 @@ Executed<ModeTime> MeasureGraph(Session& session, const TimeJob& job, eval::Time
   std::string note;
   if (*replayed != *direct) note = "the replay's outputs differ in bits from a direct execution's";
 
-  auto rule = MakeCountRule(15, Seconds(0.4));
+  auto rule = MakeCountRule(SamplesFor(outcome.time, 15), Seconds(0.25));
   auto mode = Measure("graph", *rule, &outcome.throttled, clock_sum, clock_count,
                       [&]() -> Executed<Sample> {
                         Sample sample;
@@ -398,6 +404,7 @@ Executed<Nanoseconds> MeasureEmpty(Session& session) {
 
 // Time of every launch apart, best of three; for the report, not for the score.
 Executed<void> MeasureLaunches(Session& session, eval::TimeOutcome& outcome) {
+  // Events between more launches than this would fill the queue behind the blocking kernel.
   constexpr std::size_t kMostLaunches = 64;
   auto& entry = session.candidate();
   const auto& resources = entry.program->resources();
@@ -419,6 +426,10 @@ Executed<void> MeasureLaunches(Session& session, eval::TimeOutcome& outcome) {
       report.occupancy.warps_share = 32.0 * warps * resources[i].blocks_per_sm / facts.threads_per_sm;
     }
     outcome.launches.push_back(std::move(report));
+  }
+  if (count == 1) {
+    outcome.launches[0].time = outcome.time;
+    return {};
   }
   for (int round = 0; round < 3 && resources.size() == count; ++round) {
     GROVE_WAIT(session.NextInputs());
