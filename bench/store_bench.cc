@@ -63,8 +63,8 @@ EvaluationRow Evaluation(int n) {
   e.precision = "fp32";
   e.score = Nanoseconds(50000.0 + n % 997);
   for (int s = 0; s < 10; ++s) {
-    e.stages.push_back({static_cast<eval::Stage>(s), "n512", eval::VerdictKind::kPass,
-                        Milliseconds(3.0 + s)});
+    e.stages.push_back(
+        {static_cast<eval::Stage>(s), "n512", eval::VerdictKind::kPass, Milliseconds(3.0 + s)});
   }
   for (const char* name : {"n512", "n1024", "n4096"}) {
     CaseTimeRow time;
@@ -104,8 +104,8 @@ void BM_RecordCandidates(benchmark::State& state) {
   for (auto _ : state) {
     state.PauseTiming();
     const Folder folder("store_bench_record");
-    auto store = Must(Store::Create(folder.path(), Start(), clock,
-                                    {.survive_power_loss = state.range(0) != 0}));
+    auto store = Must(
+        Store::Create(folder.path(), Start(), clock, {.survive_power_loss = state.range(0) != 0}));
     state.ResumeTiming();
     Fill(*store, kCandidates);
     state.PauseTiming();
@@ -142,8 +142,8 @@ class LoadedRun : public benchmark::Fixture {
 
 BENCHMARK_DEFINE_F(LoadedRun, Load5000)(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(Must(reader_->Load()).candidates.size());
-  state.counters["file_bytes"] = static_cast<double>(
-      std::filesystem::file_size(folder_->path() / "bench" / "run.db"));
+  state.counters["file_bytes"] =
+      static_cast<double>(std::filesystem::file_size(folder_->path() / "bench" / "run.db"));
 }
 BENCHMARK_REGISTER_F(LoadedRun, Load5000)->UseRealTime()->Unit(benchmark::kMillisecond);
 

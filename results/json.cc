@@ -78,10 +78,8 @@ class Writer {
     const auto score = ScoreOf(c);
     json["score_ns"] = OrNull(score);
     json["score_kind"] = score ? Json(Name(c.evaluation->score_kind)) : Json(nullptr);
-    json["speed_up_over_seed"] =
-        seed_ != nullptr ? OrNull(SpeedUp(*seed_, c)) : Json(nullptr);
-    json["speed_up_over_parent"] =
-        parent != nullptr ? OrNull(SpeedUp(*parent, c)) : Json(nullptr);
+    json["speed_up_over_seed"] = seed_ != nullptr ? OrNull(SpeedUp(*seed_, c)) : Json(nullptr);
+    json["speed_up_over_parent"] = parent != nullptr ? OrNull(SpeedUp(*parent, c)) : Json(nullptr);
     json["frontier"] = Json::array();
     if (const auto it = frontier_.find(c.id); it != frontier_.end()) {
       for (const FrontierRow* row : it->second) {
@@ -110,15 +108,15 @@ class Writer {
   Json Credit(const std::vector<const CandidateRow*>& siblings) const {
     const IdeaCredit credit = CreditOf(siblings);
     const bool scored = credit.best != nullptr;
-    return {{"candidates", credit.candidates},
-            {"evaluated", credit.evaluated},
-            {"compiled", credit.compiled},
-            {"correct", credit.correct},
-            {"best", scored ? Json(credit.best->name) : Json(nullptr)},
-            {"best_ns", scored ? OrNull(ScoreOf(*credit.best)) : Json(nullptr)},
-            {"median_ns", OrNull(credit.median)},
-            {"score_kind",
-             scored ? Json(Name(credit.best->evaluation->score_kind)) : Json(nullptr)}};
+    return {
+        {"candidates", credit.candidates},
+        {"evaluated", credit.evaluated},
+        {"compiled", credit.compiled},
+        {"correct", credit.correct},
+        {"best", scored ? Json(credit.best->name) : Json(nullptr)},
+        {"best_ns", scored ? OrNull(ScoreOf(*credit.best)) : Json(nullptr)},
+        {"median_ns", OrNull(credit.median)},
+        {"score_kind", scored ? Json(Name(credit.best->evaluation->score_kind)) : Json(nullptr)}};
   }
 
   Json Tree() const {

@@ -126,7 +126,8 @@ void WriteHead(Page& page, const RunData& data, const CandidateRow& candidate) {
     if (const auto gain = SpeedUp(*seed, candidate)) head += "  " + FormatRatio(*gain) + " seed";
   }
   if (parent != nullptr && parent != seed) {
-    if (const auto gain = SpeedUp(*parent, candidate)) head += "  " + FormatRatio(*gain) + " parent";
+    if (const auto gain = SpeedUp(*parent, candidate))
+      head += "  " + FormatRatio(*gain) + " parent";
   }
   page.Line(head);
   if (parent != nullptr) page.Field("parent", parent->name);
@@ -140,9 +141,9 @@ void WriteHead(Page& page, const RunData& data, const CandidateRow& candidate) {
   for (const FrontierRow& row : data.frontier) {
     if (row.candidate != candidate.id) continue;
     const RoundRow* round = data.Find(row.round);
-    page.Field("frontier", fmt::format("after round {}, place {}, {}: {}",
-                                       round != nullptr ? round->index : -1, row.place,
-                                       Name(row.kind), row.why));
+    page.Field("frontier",
+               fmt::format("after round {}, place {}, {}: {}", round != nullptr ? round->index : -1,
+                           row.place, Name(row.kind), row.why));
   }
 }
 
@@ -153,24 +154,25 @@ void WriteNumbers(Page& page, const EvaluationRow& e) {
                                                    "class floor", "share", "bound", "DRAM",
                                                    "occupancy", "limited by"}};
     for (const CaseTimeRow& t : e.case_times) {
-      rows.push_back({Visible(t.case_name), FormatTime(t.time, t.kind), std::string(Name(t.mode)),
-                      Known(t.floor.count(), [](double ns) { return FormatTime(Nanoseconds(ns)); }),
-                      Share(t.floor, t.time),
-                      Known(t.class_floor.count(),
-                            [](double ns) { return FormatTime(Nanoseconds(ns)); }),
-                      Share(t.class_floor, t.time), t.bound.empty() ? "-" : Visible(t.bound),
-                      Known(t.dram_bytes,
-                            [](double b) {
-                              return b < 9e18 ? FormatBytes(Bytes(static_cast<std::int64_t>(b)))
-                                              : std::string("-");
-                            }),
-                      Known(t.occupancy, FormatShare), t.limiter.empty() ? "-" : Visible(t.limiter)});
+      rows.push_back(
+          {Visible(t.case_name), FormatTime(t.time, t.kind), std::string(Name(t.mode)),
+           Known(t.floor.count(), [](double ns) { return FormatTime(Nanoseconds(ns)); }),
+           Share(t.floor, t.time),
+           Known(t.class_floor.count(), [](double ns) { return FormatTime(Nanoseconds(ns)); }),
+           Share(t.class_floor, t.time), t.bound.empty() ? "-" : Visible(t.bound),
+           Known(t.dram_bytes,
+                 [](double b) {
+                   return b < 9e18 ? FormatBytes(Bytes(static_cast<std::int64_t>(b)))
+                                   : std::string("-");
+                 }),
+           Known(t.occupancy, FormatShare), t.limiter.empty() ? "-" : Visible(t.limiter)});
     }
     page.Table(rows);
     for (const CaseTimeRow& t : e.case_times) {
       if (t.low && t.high) {
-        page.Line(fmt::format("  {} {}: between {} and {}, {} samples dropped", Visible(t.case_name),
-                              Name(t.mode), FormatTime(*t.low), FormatTime(*t.high), t.dropped));
+        page.Line(fmt::format("  {} {}: between {} and {}, {} samples dropped",
+                              Visible(t.case_name), Name(t.mode), FormatTime(*t.low),
+                              FormatTime(*t.high), t.dropped));
       }
       if (!t.note.empty()) {
         page.Line(fmt::format("  {} {}: {} of the outputs rechecked ({})", Visible(t.case_name),
@@ -181,8 +183,8 @@ void WriteNumbers(Page& page, const EvaluationRow& e) {
   if (!e.kernels.empty()) {
     page.Heading("kernels");
     std::vector<std::vector<std::string>> rows = {{"entry", "case", "registers", "spill stores",
-                                                   "spill loads", "static shared",
-                                                   "dynamic shared", "stack"}};
+                                                   "spill loads", "static shared", "dynamic shared",
+                                                   "stack"}};
     for (const KernelRow& k : e.kernels) {
       rows.push_back({Visible(k.entry), Visible(k.case_name), fmt::format("{}", k.registers),
                       FormatBytes(k.spill_stores), FormatBytes(k.spill_loads),
@@ -224,8 +226,8 @@ std::string RenderCandidate(const RunData& data, const CandidateRow& candidate,
   for (const AttemptRow& attempt : data.attempts) {
     if (attempt.candidate != candidate.id) continue;
     page.Field(fmt::format("attempt {}", attempt.turn),
-               fmt::format("{} at {}: {}", eval::Name(attempt.verdict.kind),
-                           Where(attempt.verdict), attempt.verdict.message));
+               fmt::format("{} at {}: {}", eval::Name(attempt.verdict.kind), Where(attempt.verdict),
+                           attempt.verdict.message));
   }
   if (candidate.evaluation) {
     WriteVerdict(page, candidate.evaluation->verdict);

@@ -1,5 +1,5 @@
-// One candidate in full: its idea, verdict with payload, numbers per case beside the floors, kernels,
-// stages and program. Pure functions of the plain rows and the texts.
+// One candidate in full: its idea, verdict with payload, numbers per case beside the floors,
+// kernels, stages and program. Pure functions of the plain rows and the texts.
 #pragma once
 
 #include <string>

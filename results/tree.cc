@@ -27,7 +27,7 @@ constexpr std::string_view kYellow = "33";
 struct Piece {
   std::string text;  // visible already
   std::string_view style = kPlain;
-  int drop = 0;         // 0 = stays; the highest goes first
+  int drop = 0;  // 0 = stays; the highest goes first
   bool elastic = false;
 };
 
@@ -150,14 +150,14 @@ class TreeWriter {
 
   void Header() {
     const RunStatus status = data_.run.effective_status();
-    lines_.Add("", {{"run"},
-                    {Visible(data_.run.name), kBold},
-                    {Visible(data_.task.name)},
-                    {std::string(Name(status)), status == RunStatus::kRunning ? kGreen : kYellow, 1},
-                    {fmt::format("{} rounds, {} ideas, {} candidates", data_.rounds.size(),
-                                 data_.ideas.size(),
-                                 data_.candidates.size() - (seed_ != nullptr ? 1 : 0)),
-                     kDim, 2}});
+    lines_.Add(
+        "", {{"run"},
+             {Visible(data_.run.name), kBold},
+             {Visible(data_.task.name)},
+             {std::string(Name(status)), status == RunStatus::kRunning ? kGreen : kYellow, 1},
+             {fmt::format("{} rounds, {} ideas, {} candidates", data_.rounds.size(),
+                          data_.ideas.size(), data_.candidates.size() - (seed_ != nullptr ? 1 : 0)),
+              kDim, 2}});
     if (best_ != nullptr) {
       lines_.Add("", {{"best"},
                       {Visible(best_->name), kBold},
@@ -210,9 +210,8 @@ class TreeWriter {
     for (const CandidateRow* candidate : siblings) {
       if (OnPath(*candidate)) shown.push_back(candidate);
     }
-    std::sort(shown.begin(), shown.end(), [](const CandidateRow* a, const CandidateRow* b) {
-      return a->branch < b->branch;
-    });
+    std::sort(shown.begin(), shown.end(),
+              [](const CandidateRow* a, const CandidateRow* b) { return a->branch < b->branch; });
     for (std::size_t i = 0; i < shown.size(); ++i) {
       Candidate((last ? Blank() : Bar()) + (i + 1 == shown.size() ? Corner() : Tee()), *shown[i]);
     }

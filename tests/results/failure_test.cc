@@ -75,8 +75,8 @@ std::pair<Error, int> FillUp(Store& store) {
   for (int i = 1; i < 1000; ++i) {
     const auto id = store.RequestCandidate(idea, i);
     if (!id) return {id.error(), i - 1};
-    const auto received = store.ReceiveProgram(
-        *id, {0, Noise(50000, static_cast<std::uint64_t>(i)), "{}", {}});
+    const auto received =
+        store.ReceiveProgram(*id, {0, Noise(50000, static_cast<std::uint64_t>(i)), "{}", {}});
     if (!received) return {received.error(), i - 1};
   }
   return {Error{ErrorCode::kInternal, "the disk never filled up"}, 1000};
@@ -158,7 +158,8 @@ TEST_F(FailureTest, AFileInThePlaceOfTheRunsFolderIsAResourceError) {
 
 TEST_F(FailureTest, AFileThatIsNoDatabaseIsNamedAndLeftAlone) {
   std::filesystem::create_directories(runs_ / "a");
-  const std::string content = "my diary, which happens to be called run.db " + std::string(5000, 'x');
+  const std::string content =
+      "my diary, which happens to be called run.db " + std::string(5000, 'x');
   ASSERT_TRUE(WriteFileAtomic(runs_ / "a" / "run.db", content));
   const auto opened = Store::Open(runs_, "a", clock_);
   ASSERT_FALSE(opened);

@@ -74,15 +74,17 @@ TEST(FormatNumbersTest, WallTimesAreUtc) {
 TEST(VisibleTest, ControlCharactersAreShownAndNotObeyed) {
   EXPECT_EQ(Visible("a\x1b[31mred\a\r\n\tb\x7f"), "a\\x1b[31mred\\x07\\r\\n\\tb\\x7f");
   EXPECT_EQ(Visible(std::string_view("a\0b", 3)), "a\\x00b");
-  EXPECT_EQ(Visible("\xc2\x9b" "31m"), "\\u009b31m");  // the one-byte CSI of C1
+  EXPECT_EQ(Visible("\xc2\x9b"
+                    "31m"),
+            "\\u009b31m");  // the one-byte CSI of C1
 }
 
 TEST(VisibleTest, BidiAndInvisibleCharactersAreShown) {
-  EXPECT_EQ(Visible("x\xe2\x80\xaey"), "x\\u202ey");         // right-to-left override
-  EXPECT_EQ(Visible("x\xe2\x81\xa6y"), "x\\u2066y");         // isolate
-  EXPECT_EQ(Visible("x\xe2\x80\x8by"), "x\\u200by");         // zero width space
-  EXPECT_EQ(Visible("x\xef\xbb\xbfy"), "x\\ufeffy");         // byte order mark
-  EXPECT_EQ(Visible("x\xf3\xa0\x81\x81y"), "x\\ue0041y");    // tag character
+  EXPECT_EQ(Visible("x\xe2\x80\xaey"), "x\\u202ey");       // right-to-left override
+  EXPECT_EQ(Visible("x\xe2\x81\xa6y"), "x\\u2066y");       // isolate
+  EXPECT_EQ(Visible("x\xe2\x80\x8by"), "x\\u200by");       // zero width space
+  EXPECT_EQ(Visible("x\xef\xbb\xbfy"), "x\\ufeffy");       // byte order mark
+  EXPECT_EQ(Visible("x\xf3\xa0\x81\x81y"), "x\\ue0041y");  // tag character
 }
 
 TEST(VisibleTest, OrdinaryTextOfAnyScriptIsLeftAlone) {
@@ -92,9 +94,9 @@ TEST(VisibleTest, OrdinaryTextOfAnyScriptIsLeftAlone) {
 
 TEST(VisibleTest, BytesThatAreNoUtf8AreShown) {
   EXPECT_EQ(Visible("\xff"), "\\xff");
-  EXPECT_EQ(Visible("\xc3"), "\\xc3");                            // cut
-  EXPECT_EQ(Visible("\xc0\xaf"), "\\xc0\\xaf");                   // overlong
-  EXPECT_EQ(Visible("\xed\xa0\x80"), "\\xed\\xa0\\x80");          // surrogate
+  EXPECT_EQ(Visible("\xc3"), "\\xc3");                             // cut
+  EXPECT_EQ(Visible("\xc0\xaf"), "\\xc0\\xaf");                    // overlong
+  EXPECT_EQ(Visible("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // surrogate
   EXPECT_EQ(Visible("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond the last
 }
 

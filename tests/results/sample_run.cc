@@ -135,8 +135,8 @@ class SampleSearch {
 
   // The stored reply, or a new one.
   Result<std::pair<CallId, std::string>> Ask(const CallKey& key) {
-    auto call = store_.BeginCall(key, SampleRequest(key),
-                                 std::vector<Amount>{{LedgerKind::kTokens, 1000}});
+    auto call =
+        store_.BeginCall(key, SampleRequest(key), std::vector<Amount>{{LedgerKind::kTokens, 1000}});
     if (!call) return Fail(call.error());
     if (call->status != CallStatus::kAnswered) {
       llm::Reply reply;
@@ -240,8 +240,8 @@ Status RunSampleSearch(Store& store, const SearchSize& size,
 }
 
 std::string Essence(const RunData& data) {
-  std::string out = fmt::format("run {} {} {}\n", Name(data.run.status), data.run.config,
-                                data.run.seed);
+  std::string out =
+      fmt::format("run {} {} {}\n", Name(data.run.status), data.run.config, data.run.seed);
   for (const RoundRow& r : data.rounds) {
     out += fmt::format("round {} {}\n", r.index, Name(r.status));
   }
@@ -254,9 +254,9 @@ std::string Essence(const RunData& data) {
                        i.call.value, i.title, i.category, i.rationale, i.expected_gain.value_or(0));
   }
   for (const CandidateRow& c : data.candidates) {
-    out += fmt::format("candidate {} of {} turn {} {} {} {} {}", c.name, name(c.parent), c.turn,
-                       Name(c.status), HexOrNone(c.source), HexOrNone(c.plan),
-                       HexOrNone(c.identity));
+    out +=
+        fmt::format("candidate {} of {} turn {} {} {} {} {}", c.name, name(c.parent), c.turn,
+                    Name(c.status), HexOrNone(c.source), HexOrNone(c.plan), HexOrNone(c.identity));
     if (c.evaluation) {
       const EvaluationRow& e = *c.evaluation;
       out += fmt::format(" {} {} {} stages {} times {} kernels {}", eval::Name(e.verdict.kind),

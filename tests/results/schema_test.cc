@@ -59,9 +59,10 @@ TEST_F(SchemaTest, AnEmptyFileBecomesOneOfOursAtTheNewestVersion) {
 
 TEST_F(SchemaTest, StepsKeepTheRowsOfAVersionZeroFile) {
   SQLite::Database database(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-  database.exec(fmt::format("PRAGMA application_id = {}; CREATE TABLE kernels (name TEXT);"
-                            "INSERT INTO kernels VALUES ('a'), ('b');",
-                            kApplicationId));
+  database.exec(
+      fmt::format("PRAGMA application_id = {}; CREATE TABLE kernels (name TEXT);"
+                  "INSERT INTO kernels VALUES ('a'), ('b');",
+                  kApplicationId));
   ASSERT_EQ(Version(database), 0);
   constexpr Migration kSteps[] = {
       {1, "ALTER TABLE kernels ADD COLUMN time_ns REAL NOT NULL DEFAULT 0;"},
@@ -75,9 +76,8 @@ TEST_F(SchemaTest, AStepThatFailsLeavesTheOldVersionWhole) {
   SQLite::Database database(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   constexpr Migration kGood[] = {{1, "CREATE TABLE a (x); INSERT INTO a VALUES (1);"}};
   ASSERT_TRUE(Migrate(database, kGood));
-  constexpr Migration kBad[] = {{1, ""},
-                                {2, "UPDATE a SET x = 2;"},
-                                {3, "INSERT INTO missing VALUES (1);"}};
+  constexpr Migration kBad[] = {
+      {1, ""}, {2, "UPDATE a SET x = 2;"}, {3, "INSERT INTO missing VALUES (1);"}};
   EXPECT_THROW(static_cast<void>(Migrate(database, kBad)), SQLite::Exception);
   EXPECT_EQ(Version(database), 1);
   EXPECT_EQ(database.execAndGet("SELECT x FROM a").getInt(), 1);
@@ -219,8 +219,9 @@ TEST_F(SchemaTest, TheViewsAgreeWithThePlainStructs) {
   ASSERT_TRUE(RunSampleSearch(*Create("a"), {}));
   const RunData data = Load("a");
   SQLite::Database database((runs_ / "a" / "run.db").string(), SQLite::OPEN_READONLY);
-  SQLite::Statement rows(database, "SELECT name, speed_up_over_parent, speed_up_over_seed FROM "
-                                   "candidate_view WHERE verdict = 'pass'");
+  SQLite::Statement rows(database,
+                         "SELECT name, speed_up_over_parent, speed_up_over_seed FROM "
+                         "candidate_view WHERE verdict = 'pass'");
   int seen = 0;
   for (; rows.executeStep(); ++seen) {
     const CandidateRow* c = data.FindCandidate(rows.getColumn(0).getString());

@@ -34,8 +34,7 @@ class ShowTest : public RunsFolder {
 
 TEST_F(ShowTest, ShowsVerdictTimesAndTheShareOfBothFloors) {
   const std::string text = Render("r0.i1.b1");
-  EXPECT_EQ(text.substr(0, text.find('\n')),
-            "r0.i1.b1  pass  fp32  14.99 us modelled  1.33x seed");
+  EXPECT_EQ(text.substr(0, text.find('\n')), "r0.i1.b1  pass  fp32  14.99 us modelled  1.33x seed");
   EXPECT_NE(text.find("3.500 us  23.4%"), std::string::npos) << text;  // 3500 / 14989 ns
   EXPECT_NE(text.find("4.000 us  26.7%"), std::string::npos) << text;
   EXPECT_NE(text.find("16.0 MiB"), std::string::npos) << text;
@@ -75,7 +74,8 @@ TEST_F(ShowTest, ShowsSourceAndPlanWhenAsked) {
 }
 
 TEST_F(ShowTest, ProseAndTablesKeepToTheWidth) {
-  data_.ideas[0].rationale = std::string(300, 'w') + " and many words " + std::string(90, ' ') + "核";
+  data_.ideas[0].rationale =
+      std::string(300, 'w') + " and many words " + std::string(90, ' ') + "核";
   for (const int width : {40, 80, 120}) {
     std::istringstream lines(Render("r0.i1.b1", {.width = width, .program = false}));
     for (std::string line; std::getline(lines, line);) {
@@ -106,8 +106,8 @@ TEST_F(ShowTest, ACandidateThatIsStillRequestedIsShown) {
 
 TEST_F(ShowTest, JsonHoldsTheSameWithUnits) {
   const CandidateRow& row = Row("r0.i1.b1");
-  const auto json = nlohmann::json::parse(
-      CandidateJson(data_, row, LoadTexts(*reader_, row).value()));
+  const auto json =
+      nlohmann::json::parse(CandidateJson(data_, row, LoadTexts(*reader_, row).value()));
   EXPECT_EQ(json["name"], "r0.i1.b1");
   EXPECT_EQ(json["score_ns"], 14989);
   EXPECT_EQ(json["score_kind"], "modelled");

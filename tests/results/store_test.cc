@@ -363,8 +363,7 @@ TEST_F(StoreTest, TheSameRequestIsReplayedInTheOrderOfItsAnswers) {
   auto store = Create("a");
   const llm::Request request = SampleRequest({});
   for (int turn = 0; turn < 2; ++turn) {
-    const CallRow call =
-        store->BeginCall({llm::Role::kIdea, 0, 0, 0, 0, turn}, request).value();
+    const CallRow call = store->BeginCall({llm::Role::kIdea, 0, 0, 0, 0, turn}, request).value();
     llm::Reply reply;
     reply.text = "answer " + std::to_string(turn);
     ASSERT_TRUE(store->AnswerCall(call.id, reply));

@@ -38,10 +38,9 @@ RunData SampleTree() {
                  "Loads are narrow.", 1.5},
                 {IdeaId(2), RoundId(2), CandidateId(2), 1, 1, "r1.i1", "Warp per row", "layout"},
                 {IdeaId(3), RoundId(2), CandidateId(2), 2, 2, "r1.i2", "Online maximum", "math"}};
-  data.candidates = {MakeCandidate(1, "seed", 0, 0, 0, 400e3),
-                     MakeCandidate(2, "r0.i1.b1", 1, 1, 1, 200e3),
-                     MakeCandidate(3, "r0.i1.b2", 1, 1, 1, 0),
-                     MakeCandidate(4, "r1.i1.b1", 2, 2, 2, 100e3)};
+  data.candidates = {
+      MakeCandidate(1, "seed", 0, 0, 0, 400e3), MakeCandidate(2, "r0.i1.b1", 1, 1, 1, 200e3),
+      MakeCandidate(3, "r0.i1.b2", 1, 1, 1, 0), MakeCandidate(4, "r1.i1.b1", 2, 2, 2, 100e3)};
   CandidateRow requested;
   requested.id = CandidateId(5);
   requested.name = "r1.i2.b1";
@@ -154,7 +153,9 @@ TEST(TreeTest, ALongTitleIsCutBeforeAnythingElse) {
 
 TEST(TreeTest, TextOfModelsCannotCommandTheTerminal) {
   RunData data = SampleTree();
-  data.ideas[0].title = "\x1b]0;owned\a\xe2\x80\xae" "evil\nround 9 finished";
+  data.ideas[0].title =
+      "\x1b]0;owned\a\xe2\x80\xae"
+      "evil\nround 9 finished";
   data.ideas[0].category = "\x1b[2J";
   const std::string tree = RenderTree(data, {.width = 120});
   EXPECT_EQ(tree.find('\x1b'), std::string::npos);
