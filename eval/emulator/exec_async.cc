@@ -7,12 +7,10 @@
 #include "eval/emulator/access.h"
 #include "eval/emulator/checks.h"
 #include "eval/emulator/decoder.h"
+#include "eval/emulator/emit.h"
 #include "eval/emulator/lanes.h"
 
 namespace grove::emulator {
-
-bool SpaceOf(Decoder& d, Space& space);  // exec_memory.cc
-
 namespace {
 
 using u32 = std::uint32_t;
@@ -92,7 +90,8 @@ const Inst* WaitGroup(Warp& w, const Inst* ip) {
       continue;
     }
     store.bytes = copy.bytes;
-    std::byte* host = ResolveLane(w, ip, store, copy.to + kSharedWindow, copy.lane, copy.data.data());
+    std::byte* host =
+        ResolveLane(w, ip, store, copy.to + kSharedWindow, copy.lane, copy.data.data());
     if (host == nullptr) return nullptr;
     std::memcpy(host, copy.data.data(), copy.bytes);
   }

@@ -1,8 +1,9 @@
-// Arithmetic of f16, bf16 and their pairs. Operands are widened exactly; add, sub and mul round once
-// in f32 and once more (innocuous: 24 >= 2*11+2), fma rounds through a double in round-to-odd.
+// Arithmetic of f16, bf16 and their pairs. Operands are widened exactly; add, sub and mul round
+// once in f32 and once more (innocuous: 24 >= 2*11+2), fma rounds through a double in round-to-odd.
 #include <cmath>
 
 #include "eval/emulator/decoder.h"
+#include "eval/emulator/emit.h"
 #include "eval/emulator/float_math.h"
 #include "eval/emulator/lanes.h"
 #include "eval/emulator/softfloat.h"
@@ -23,7 +24,8 @@ void Widen(const u32* from, float* to) {
   } else {
 #if defined(__F16C__)
     for (int i = 0; i < kValues; i += 8) {
-      const __m128i h = _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(from + i / 2)));
+      const __m128i h =
+          _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(from + i / 2)));
       _mm256_storeu_ps(to + i, _mm256_cvtph_ps(h));
     }
 #else
@@ -61,7 +63,8 @@ const Inst* Finish(Warp& w, const Inst* ip, float* r) {
   const auto flags = static_cast<u32>(ip->imm);
   if ((flags & 8) != 0) {
     const float least = kB ? std::numeric_limits<float>::min() : 6.103515625e-05f;
-    for (int i = 0; i < kValues; ++i) r[i] = std::fabs(r[i]) < least ? std::copysign(0.0f, r[i]) : r[i];
+    for (int i = 0; i < kValues; ++i)
+      r[i] = std::fabs(r[i]) < least ? std::copysign(0.0f, r[i]) : r[i];
   }
   if ((flags & 2) != 0) {
     for (int i = 0; i < kValues; ++i) r[i] = Saturate(r[i]);
@@ -124,10 +127,14 @@ Handler HalfHandler(Decoder& d) {
   if (op == "sub") return Half2<kB, HSub>;
   if (op == "mul") return Half2<kB, HMul>;
   if (op == "fma" || op == "mad") return HalfFma<kB>;
-  if (op == "min" && xorsign) return nan ? Half2<kB, MinMaxXorsign<false, true>> : Half2<kB, MinMaxXorsign<false, false>>;
-  if (op == "max" && xorsign) return nan ? Half2<kB, MinMaxXorsign<true, true>> : Half2<kB, MinMaxXorsign<true, false>>;
-  if (op == "min") return nan ? Half2<kB, MinMax<float, false, true>> : Half2<kB, MinMax<float, false, false>>;
-  if (op == "max") return nan ? Half2<kB, MinMax<float, true, true>> : Half2<kB, MinMax<float, true, false>>;
+  if (op == "min" && xorsign)
+    return nan ? Half2<kB, MinMaxXorsign<false, true>> : Half2<kB, MinMaxXorsign<false, false>>;
+  if (op == "max" && xorsign)
+    return nan ? Half2<kB, MinMaxXorsign<true, true>> : Half2<kB, MinMaxXorsign<true, false>>;
+  if (op == "min")
+    return nan ? Half2<kB, MinMax<float, false, true>> : Half2<kB, MinMax<float, false, false>>;
+  if (op == "max")
+    return nan ? Half2<kB, MinMax<float, true, true>> : Half2<kB, MinMax<float, true, false>>;
   if (op == "ex2") return Half1<kB, Exp2Float>;
   if (op == "tanh") return Half1<kB, HTanh>;
   if (op == "abs") return HalfBitsOp<0x7fff7fffu, 0>;
@@ -153,8 +160,8 @@ bool Compare(const std::string& op, float a, float b) {
   return unordered;  // nan
 }
 
-constexpr const char* kComparisons[] = {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu",
-                                        "ltu", "leu", "gtu", "geu", "num", "nan"};
+constexpr const char* kComparisons[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                                        "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
 
 // imm: bits 0-3 comparison, 4: pair, 5-6: combination, 7: negated, x: predicate. For a pair, c gets
 // the result of the high halves; otherwise the complement.
@@ -190,20 +197,23 @@ bool DecodeHalfOp(Decoder& d) {
   const Handler h = bfloat ? HalfHandler<true>(d) : HalfHandler<false>(d);
   if (h == nullptr || d.Has("rz") || d.Has("rm") || d.Has("rp")) return d.Fail("no such form");
   const std::string& op = d.statement().opcode;
-  const std::size_t sources = op == "fma" || op == "mad" ? 3
-                              : op == "abs" || op == "neg" || op == "ex2" || op == "tanh" ? 1 : 2;
+  const std::size_t sources = op == "fma" || op == "mad"                                  ? 3
+                              : op == "abs" || op == "neg" || op == "ex2" || op == "tanh" ? 1
+                                                                                          : 2;
   std::array<u32, 3> at{};
   for (std::size_t i = 0; i < sources; ++i) at[i] = d.Source(d.Op(i + 1), t);
   const u32 to = d.Destination(d.Op(0), t);
-  if (op == "ex2" || op == "tanh") d.counts().special++;
-  else d.counts().fp16++;
+  if (op == "ex2" || op == "tanh")
+    d.counts().special++;
+  else
+    d.counts().fp16++;
   Inst& inst = d.Emit(h);
   inst.d = to;
   inst.a = at[0];
   inst.b = at[1];
   inst.c = at[2];
-  inst.imm = (single ? 1 : 0) | (d.Has("sat") ? 2 : 0) | (d.Has("relu") ? 4 : 0) |
-             (d.Has("ftz") ? 8 : 0);
+  inst.imm =
+      (single ? 1 : 0) | (d.Has("sat") ? 2 : 0) | (d.Has("relu") ? 4 : 0) | (d.Has("ftz") ? 8 : 0);
   return true;
 }
 
@@ -237,6 +247,5 @@ bool DecodeHalfSetp(Decoder& d) {
   inst.x = c;
   return true;
 }
-
 
 }  // namespace grove::emulator
