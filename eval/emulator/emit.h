@@ -57,6 +57,7 @@ bool DecodeFloatAbs(Decoder& decoder);
 bool DecodeFloatNeg(Decoder& decoder);
 bool DecodeHalfOp(Decoder& decoder);
 bool DecodeHalfSetp(Decoder& decoder);
+bool DecodeHalfSet(Decoder& decoder);
 
 // and, or, xor, mov and not of predicates, in exec_select.cc.
 enum class Logic { kAnd, kOr, kXor, kMove, kNot };

@@ -217,8 +217,10 @@ bool DecodeHalfOp(Decoder& d) {
   return true;
 }
 
-bool DecodeHalfSetp(Decoder& d) {
-  const Type t = d.TypeAt(-1);
+namespace {
+
+// Emits the comparison; results go to the predicates p and q (0: none).
+bool EmitHalfCompare(Decoder& d, Type t, u32 p, u32 q) {
   const bool bfloat = t == Type::kBF16 || t == Type::kBF16x2;
   const bool pair = t == Type::kF16x2 || t == Type::kBF16x2;
   std::int64_t mode = -1;
@@ -235,8 +237,6 @@ bool DecodeHalfSetp(Decoder& d) {
     c = d.PredicateSource(d.Op(3));
     if (d.Op(3).negated) mode |= 0x80;
   }
-  const u32 p = d.PredicateDestination(d.Op(0));
-  const u32 q = d.Op(0).pair.empty() ? 0 : d.PredicateDestination(d.Op(0).pair[0]);
   d.counts().fp16++;
   Inst& inst = d.Emit(bfloat ? HalfSetp<true> : HalfSetp<false>);
   inst.d = p;
@@ -245,6 +245,59 @@ bool DecodeHalfSetp(Decoder& d) {
   inst.c = q;
   inst.imm = mode;
   inst.x = c;
+  return true;
+}
+
+// d = imm where predicate a holds, and imm << 16 where predicate b (0: none) holds.
+const Inst* FromPredicates(Warp& w, const Inst* ip) {
+  const u32 low = w.Pred(ip->a), high = ip->b == 0 ? 0 : w.Pred(ip->b);
+  const u32 one = static_cast<u32>(ip->imm);
+  return MapLanes<u32>(w, ip, [&](int i) {
+    return ((low >> i & 1) != 0 ? one : 0u) | ((high >> i & 1) != 0 ? one << 16 : 0u);
+  });
+}
+
+}  // namespace
+
+bool DecodeHalfSetp(Decoder& d) {
+  const u32 p = d.PredicateDestination(d.Op(0));
+  const u32 q = d.Op(0).pair.empty() ? 0 : d.PredicateDestination(d.Op(0).pair[0]);
+  return EmitHalfCompare(d, d.TypeAt(-1), p, q);
+}
+
+// set.cmp[.bool].dtype.stype d, a, b [, c]: one or all bits set, per half for pairs.
+bool DecodeHalfSet(Decoder& d) {
+  const Type result = d.TypeAt(0), t = d.TypeAt(1);
+  const bool pair = t == Type::kF16x2 || t == Type::kBF16x2;
+  std::int64_t one = 0;
+  switch (result) {
+    case Type::kF16:
+    case Type::kF16x2:
+      one = 0x3c00;
+      break;
+    case Type::kBF16:
+    case Type::kBF16x2:
+      one = 0x3f80;
+      break;
+    case Type::kU16:
+    case Type::kS16:
+      one = 0xffff;
+      break;
+    case Type::kU32:
+    case Type::kS32:
+      one = pair ? 0xffff : std::int64_t{kFull};
+      break;
+    default:
+      return d.Fail("no such form");
+  }
+  const u32 p = d.Temporary(false), q = pair ? d.Temporary(false) : 0;
+  if (!EmitHalfCompare(d, t, p, q)) return false;
+  const u32 to = d.Destination(d.Op(0), result);
+  Inst& inst = d.Emit(FromPredicates);
+  inst.d = to;
+  inst.a = p;
+  inst.b = q;
+  inst.imm = one;
   return true;
 }
 

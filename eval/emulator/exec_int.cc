@@ -345,25 +345,20 @@ Type DoubleWidth(Type t) {
     Type::kB64, Map2<u64, u64, u64, F<u64>>                                               \
   }
 
+template <typename T>
+Handler CarryOf(bool in, bool out, bool sub) {
+  if (in && sub) return out ? Carry<T, true, true, true> : Carry<T, true, false, true>;
+  if (in) return out ? Carry<T, true, true, false> : Carry<T, true, false, false>;
+  return sub ? Carry<T, false, true, true> : Carry<T, false, true, false>;
+}
+Handler CarryHandler(bool wide, bool in, bool out, bool sub) {
+  return wide ? CarryOf<u64>(in, out, sub) : CarryOf<u32>(in, out, sub);
+}
+
 bool EmitCarry(Decoder& d, bool in, bool sub) {
   const Type t = d.TypeAt(0);
-  const bool out = d.Has("cc");
-  const bool wide = SizeOf(t) == 8;
-  Handler h = nullptr;
-  const auto pick = [&](auto zero) {
-    using T = decltype(zero);
-    if (in) {
-      h = sub ? (out ? Carry<T, true, true, true> : Carry<T, true, false, true>)
-              : (out ? Carry<T, true, true, false> : Carry<T, true, false, false>);
-    } else {
-      h = sub ? Carry<T, false, true, true> : Carry<T, false, true, false>;
-    }
-  };
-  if (wide)
-    pick(u64{});
-  else
-    pick(u32{});
-  if (!EmitOperands(d, h, t, {t, t})) return false;
+  if (SizeOf(t) < 4) return d.Fail("no such form");
+  if (!EmitOperands(d, CarryHandler(SizeOf(t) == 8, in, d.Has("cc"), sub), t, {t, t})) return false;
   d.program().code.back().x = d.CarryFlag();
   return true;
 }
@@ -409,10 +404,39 @@ bool DecodeMul24(Decoder& d) {
   return EmitOperands(
       d, t == Type::kS32 ? Map2<s32, s32, s32, Mul24Lo> : Map2<u32, u32, u32, Mul24LoU>, t, {t, t});
 }
+// mad with carry: the product goes to a temporary, then an addition with carry.
+bool EmitMadCarry(Decoder& d, bool in) {
+  const Type t = d.TypeAt(0);
+  const bool wide = SizeOf(t) == 8;
+  const std::uint32_t a = d.Source(d.Op(1), t), b = d.Source(d.Op(2), t), c = d.Source(d.Op(3), t);
+  const std::uint32_t product = d.Temporary(wide), to = d.Destination(d.Op(0), t);
+  const Handler multiply = Pick(t, {{Type::kU32, d.Has("hi") ? Map2<u32, u32, u32, MulHi<u32>>
+                                                             : Map2<u32, u32, u32, MulLo<u32>>},
+                                    {Type::kS32, d.Has("hi") ? Map2<s32, s32, s32, MulHi<s32>>
+                                                             : Map2<s32, s32, s32, MulLo<s32>>},
+                                    {Type::kU64, d.Has("hi") ? Map2<u64, u64, u64, MulHi<u64>>
+                                                             : Map2<u64, u64, u64, MulLo<u64>>},
+                                    {Type::kS64, d.Has("hi") ? Map2<s64, s64, s64, MulHi<s64>>
+                                                             : Map2<s64, s64, s64, MulLo<s64>>}});
+  if (multiply == nullptr) return d.Fail("no such form");
+  d.counts().integer++;
+  Inst& first = d.Emit(multiply);
+  first.d = product;
+  first.a = a;
+  first.b = b;
+  Inst& second = d.Emit(CarryHandler(wide, in, d.Has("cc"), false));
+  second.d = to;
+  second.a = product;
+  second.b = c;
+  second.x = d.CarryFlag();
+  return true;
+}
+bool DecodeMadc(Decoder& d) { return EmitMadCarry(d, true); }
+
 bool DecodeMad(Decoder& d) {
   const Type t = d.TypeAt(0);
   if (IsFloatType(t)) return DecodeFloatFma(d);
-  if (d.Has("cc")) return d.Fail("no such form");
+  if (d.Has("cc")) return EmitMadCarry(d, false);
   if (d.Has("wide")) {
     const Type wide = DoubleWidth(t);
     return EmitOperands(d,
@@ -654,6 +678,7 @@ void RegisterInteger(OpcodeTable& table) {
   table["mul"] = {DecodeMul};
   table["mul24"] = {DecodeMul24};
   table["mad"] = {DecodeMad};
+  table["madc"] = {DecodeMadc};
   table["div"] = {DecodeDiv};
   table["rem"] = {DecodeRem};
   table["min"] = {DecodeMin};

@@ -334,6 +334,9 @@ bool DecodeSetp(Decoder& d) {
 // set.cmp[.bool].dtype.stype d, a, b [, c]
 bool DecodeSet(Decoder& d) {
   const Type result = d.TypeAt(0), t = d.TypeAt(1);
+  if (t == Type::kF16 || t == Type::kBF16 || t == Type::kF16x2 || t == Type::kBF16x2) {
+    return DecodeHalfSet(d);
+  }
   const Handler h = d.statement().modifiers.empty()
                         ? nullptr
                         : HandlerForCompare(t, d.statement().modifiers[0], d.Has("ftz"));

@@ -125,7 +125,7 @@ Token Lexer::Next() {
     while (at_ < text_.size()) {
       const char d = text_[at_];
       const bool more = at_ + 1 < text_.size();
-      if (IsWord(d) || (d == '.' && more && IsWord(text_[at_ + 1]))) {
+      if (IsWord(d) || (d == '.' && !directive && more && IsWord(text_[at_ + 1]))) {
         ++at_;
       } else if (d == ':' && at_ + 2 < text_.size() && text_[at_ + 1] == ':' &&
                  IsWord(text_[at_ + 2])) {
