@@ -47,8 +47,11 @@ Result<CompileWorker> CompileWorker::Start(const WorkerSettings& settings) {
   options.folder = settings.toolkit.include_folders.empty()
                        ? std::filesystem::path("/")
                        : settings.toolkit.include_folders.front();
-  options.limits.file_size = Bytes(0);
-  if (!kSanitized) options.limits.address_space = settings.memory_limit;
+  // A sanitizer's runtime maps terabytes and grows files before main.
+  if (!kSanitized) {
+    options.limits.file_size = Bytes(0);
+    options.limits.address_space = settings.memory_limit;
+  }
   options.arguments = {settings.toolkit.nvrtc_library.string(),
                        std::to_string(kSanitized ? 0 : settings.memory_limit.value)};
   auto process = Process::Start(options);

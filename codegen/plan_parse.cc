@@ -3,9 +3,11 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/suggest.h"
 #include "codegen/plan.h"
@@ -106,10 +108,9 @@ Result<std::string> ReadName(const JsonValue& object, std::string_view field,
 }
 
 Result<std::string> ReadChoice(const JsonValue& object, std::string_view field,
-                               std::string_view place,
-                               std::initializer_list<std::string_view> choices) {
+                               std::string_view place, std::span<const std::string_view> choices) {
   const JsonValue* value = object.Find(field);
-  if (value == nullptr) return std::string(*choices.begin());
+  if (value == nullptr) return std::string(choices.front());
   if (value->kind == Kind::kString) {
     if (std::find(choices.begin(), choices.end(), value->string) != choices.end()) {
       return value->string;
@@ -225,7 +226,8 @@ class VariantReader {
     Result<std::vector<Expr>> sizes = ReadExprs(*shape, Join(place, "shape"), 1, kMaxRank);
     if (!sizes) return Fail(std::move(sizes).error());
     workspace.shape = *std::move(sizes);
-    Result<std::string> init = ReadChoice(object, "init", place, {"none", "zero"});
+    static constexpr std::array<std::string_view, 2> kInits = {"none", "zero"};
+    Result<std::string> init = ReadChoice(object, "init", place, kInits);
     if (!init) return Fail(std::move(init).error());
     workspace.zero = *init == "zero";
     variant_.workspaces.push_back(std::move(workspace));
@@ -261,17 +263,14 @@ class VariantReader {
       }
       map.element_strides = *std::move(list);
     }
+    static constexpr std::array<std::string_view, 4> kSwizzles = {"none", "32B", "64B", "128B"};
+    static constexpr std::array<std::string_view, 3> kInterleaves = {"none", "16B", "32B"};
+    static constexpr std::array<std::string_view, 4> kPromotions = {"none", "64B", "128B", "256B"};
     struct Choice {
       std::string_view field;
       std::string* target;
-      std::initializer_list<std::string_view> choices;
+      std::span<const std::string_view> choices;
     };
-    static constexpr auto kSwizzles = {std::string_view("none"), std::string_view("32B"),
-                                       std::string_view("64B"), std::string_view("128B")};
-    static constexpr auto kInterleaves = {std::string_view("none"), std::string_view("16B"),
-                                          std::string_view("32B")};
-    static constexpr auto kPromotions = {std::string_view("none"), std::string_view("64B"),
-                                         std::string_view("128B"), std::string_view("256B")};
     for (const Choice& choice : {Choice{"swizzle", &map.swizzle, kSwizzles},
                                  Choice{"interleave", &map.interleave, kInterleaves},
                                  Choice{"l2_promotion", &map.l2_promotion, kPromotions}}) {

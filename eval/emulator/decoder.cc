@@ -10,7 +10,7 @@
 namespace grove::emulator {
 namespace {
 
-constexpr std::uint32_t kMaxFrame = 64u << 20;
+constexpr std::uint32_t kMaxFrame = 8u << 20;  // bytes of registers of one function and warp
 const Operand kNoOperand{};
 
 bool IsWide(Type type) { return SizeOf(type) == 8; }
@@ -90,11 +90,14 @@ std::uint32_t Decoder::AllocatePredicate() {
   return at;
 }
 
-std::uint32_t Decoder::AllocateWords(std::int64_t bytes) {
-  const std::uint32_t at = frame_end_;
-  const std::int64_t words = std::min<std::int64_t>((bytes + 3) / 4, 16384);
-  frame_end_ += static_cast<std::uint32_t>(std::max<std::int64_t>(words, 2)) * 128;
-  return at;
+// Words of a parameter in the frame. One that does not fit has no bytes: nothing can access it.
+ParamSlot Decoder::AllocateParam(std::int64_t bytes) {
+  constexpr std::int64_t kMaxParam = 65536;
+  const std::int64_t words = std::max<std::int64_t>((bytes + 3) / 4, 2);
+  if (bytes > kMaxParam || frame_end_ + words * 128 > kMaxFrame) return {frame_end_, 0};
+  const ParamSlot slot{frame_end_, static_cast<std::uint32_t>(bytes)};
+  frame_end_ += static_cast<std::uint32_t>(words) * 128;
+  return slot;
 }
 
 std::uint32_t Decoder::RegisterSlot(std::uint32_t index) {
@@ -266,8 +269,10 @@ Address Decoder::ResolveAddress(const Operand& o) {
   const Operand& base = o.elements[0];
   if (base.kind == Operand::Kind::kRegister) {
     const int bytes = RegisterBytes(base);
-    if (bytes == 0) Fail("the address is no register");
-    else address.base = RegisterSlot(base.index);
+    if (bytes == 0)
+      Fail("the address is no register");
+    else
+      address.base = RegisterSlot(base.index);
     address.wide = bytes == 8;
     address.offset = o.value;
   } else if (base.kind == Operand::Kind::kInteger) {
@@ -376,16 +381,17 @@ void Decoder::PrepareFunction(std::uint32_t index) {
       const auto align = static_cast<std::uint32_t>(v.align);
       at = (at + align - 1) / align * align;
       code.parameter_offsets.push_back(at);
-      code.parameter_bytes.push_back(static_cast<std::uint32_t>(std::min<std::int64_t>(v.bytes, 65536)));
+      code.parameter_bytes.push_back(
+          static_cast<std::uint32_t>(std::min<std::int64_t>(v.bytes, 65536)));
       at += code.parameter_bytes.back();
     }
     code.parameter_block = at;
   } else {
     for (const Variable& v : f.parameters) {
-      code.parameters.push_back({AllocateWords(v.bytes), static_cast<std::uint32_t>(std::min<std::int64_t>(v.bytes, 65536))});
+      code.parameters.push_back(AllocateParam(v.bytes));
     }
     for (const Variable& v : f.results) {
-      code.results.push_back({AllocateWords(v.bytes), static_cast<std::uint32_t>(std::min<std::int64_t>(v.bytes, 65536))});
+      code.results.push_back(AllocateParam(v.bytes));
     }
   }
   code.frame_bytes = frame_end_;
@@ -408,8 +414,10 @@ void Decoder::DecodeFunction(std::uint32_t index) {
   sink_ = Allocate(true);
   for (std::size_t i = 0; i < function_->parameters.size(); ++i) {
     const std::string& name = function_->parameters[i].name;
-    if (function_->entry) kernel_params_[name] = code_->parameter_offsets[i];
-    else params_[name] = code_->parameters[i];
+    if (function_->entry)
+      kernel_params_[name] = code_->parameter_offsets[i];
+    else
+      params_[name] = code_->parameters[i];
   }
   for (std::size_t i = 0; i < function_->results.size(); ++i) {
     params_[function_->results[i].name] = code_->results[i];
@@ -417,7 +425,7 @@ void Decoder::DecodeFunction(std::uint32_t index) {
   std::int64_t local = 0;
   for (const Variable& v : function_->variables) {
     if (v.space == Space::kParam) {
-      params_[v.name] = {AllocateWords(v.bytes), static_cast<std::uint32_t>(std::min<std::int64_t>(v.bytes, 65536))};
+      params_[v.name] = AllocateParam(v.bytes);
     } else if (v.space == Space::kLocal) {
       local = (local + v.align - 1) / v.align * v.align;
       local_variables_[v.name] = static_cast<std::uint32_t>(std::min(local, kMaxVariableBytes));
@@ -436,7 +444,6 @@ void Decoder::DecodeFunction(std::uint32_t index) {
   code_->start = static_cast<std::uint32_t>(program_.code.size());
   StartBlock();
   for (const Statement& s : function_->statements) {
-    if (frame_end_ > kMaxFrame - (1u << 20)) break;
     DecodeStatement(s);
   }
   // A body without a final ret ends like one with it.
@@ -453,7 +460,8 @@ void Decoder::DecodeFunction(std::uint32_t index) {
       continue;
     }
     if (fixup.extra >= 0) {
-      program_.extra[static_cast<std::size_t>(fixup.extra)] = static_cast<std::uint32_t>(found->second);
+      program_.extra[static_cast<std::size_t>(fixup.extra)] =
+          static_cast<std::uint32_t>(found->second);
     } else {
       jumps_.emplace_back(fixup.inst, found->second);
     }
@@ -509,8 +517,10 @@ void Decoder::DecodeStatement(const Statement& s) {
     inst.b = s.guard.negated ? kFull : 0;
   }
   const std::uint32_t block_before = block_;
-  if (!known) Fail("");
-  else if (!failed_) found->second.decode(*this);
+  if (!known)
+    Fail("");
+  else if (!failed_)
+    found->second.decode(*this);
   if (failed_) {
     // Roll back to the guard and leave one instruction that says so.
     const std::size_t keep = guarded && !branch ? head + 1 : first;

@@ -94,6 +94,7 @@ struct Counters {
   std::int64_t global_store_sectors = 0;
   std::int64_t unique_load_bytes = 0;     // distinct 32-byte sectors over the sampled blocks, x 32
   std::int64_t unique_store_bytes = 0;
+  std::int64_t block_load_bytes = 0;      // distinct sectors of each block, x 32, summed over blocks
   std::int64_t shared_wavefronts = 0;     // >= shared accesses; the surplus is bank conflicts
   Counters& operator+=(const Counters& other);
 };

@@ -10,6 +10,7 @@
 namespace grove::emulator {
 namespace {
 
+constexpr std::size_t kMaxIndirect = 32;                  // arguments of a call through a pointer
 constexpr std::size_t kMaxArena = std::size_t{16} << 20;  // all frames of a warp
 
 const Inst* EnterBlock(Warp& w, const Inst* ip) {
@@ -146,7 +147,7 @@ bool GrowLocal(Warp& w, std::int64_t bytes) {
 }
 
 // extra: count, then per argument: from (this frame), to (callee's frame), words.
-const Inst* Enter(Warp& w, const Inst* ip, std::uint32_t callee_index) {
+const Inst* Enter(Warp& w, const Inst* ip, std::uint32_t callee_index, const std::uint32_t* move) {
   const FunctionCode& callee = w.program->functions[callee_index];
   const FunctionCode& caller = w.program->functions[static_cast<std::size_t>(ip->imm)];
   const std::uint32_t from = w.frame_offset();
@@ -161,14 +162,11 @@ const Inst* Enter(Warp& w, const Inst* ip, std::uint32_t callee_index) {
   }
   std::uint32_t top = 0;
   const std::array<std::uint32_t, kLanes> base = w.head().local_base;
-  ForEachLane(w.mask, [&](int lane) {
-    top = std::max(top, base[static_cast<std::size_t>(lane)]);
-  });
+  ForEachLane(w.mask, [&](int lane) { top = std::max(top, base[static_cast<std::size_t>(lane)]); });
   if (!GrowLocal(w, std::int64_t{top} + caller.local_bytes + callee.local_bytes)) {
     return w.Fail(ip, Fault::Kind::kStackOverflow, "the stack exceeds 512 KB per thread");
   }
   std::byte* frame = w.arena.data() + to;
-  const std::uint32_t* move = w.program->extra.data() + ip->x;
   const std::uint32_t moves = *move++;
   auto* head = static_cast<FrameHead*>(static_cast<void*>(frame));
   const auto return_pc = static_cast<std::uint32_t>(ip + 1 - w.program->code.data());
@@ -193,19 +191,66 @@ const Inst* Enter(Warp& w, const Inst* ip, std::uint32_t callee_index) {
   return w.program->code.data() + callee.start;
 }
 
-const Inst* Call(Warp& w, const Inst* ip) { return Enter(w, ip, ip->d); }
+const Inst* Call(Warp& w, const Inst* ip) {
+  return Enter(w, ip, ip->d, w.program->extra.data() + ip->x);
+}
 
+// a: the function pointer. extra: number of arguments, of results, then the slot of each (frame
+// offset, bytes). Lanes that call another function than the first active one wait their turn.
 const Inst* CallIndirect(Warp& w, const Inst* ip) {
   const std::uint64_t* pointer = w.At<std::uint64_t>(ip->a);
   const int first = std::countr_zero(w.mask);
-  const std::uint64_t index = pointer[first] - kFunctionPointer;
+  const std::uint64_t target = pointer[first];
+  const std::uint64_t index = target - kFunctionPointer;
   const std::vector<FunctionCode>& functions = w.program->functions;
-  if (pointer[first] < kFunctionPointer || index >= functions.size() ||
-      !functions[index].defined || functions[index].entry) {
+  if (target < kFunctionPointer || index >= functions.size() || !functions[index].defined ||
+      functions[index].entry) {
     return w.Fail(ip, Fault::Kind::kTrap, "call of an address that is no function", first);
   }
-  return w.Fail(ip, Fault::Kind::kUnsupported,
-                "calls through function pointers are not emulated", first);
+  const FunctionCode& callee = functions[index];
+  const std::uint32_t* e = w.program->extra.data() + ip->x;
+  bool fits = e[0] == callee.parameters.size() && e[1] == callee.results.size();
+  std::array<std::uint32_t, 1 + 3 * kMaxIndirect> moves{};
+  for (std::uint32_t i = 0; fits && i < e[0]; ++i) {
+    const std::uint32_t* slot = e + 2 + 2 * i;
+    fits = slot[1] == callee.parameters[i].bytes;
+    moves[0] = e[0];
+    moves[1 + 3 * i] = slot[0];
+    moves[2 + 3 * i] = callee.parameters[i].frame;
+    moves[3 + 3 * i] = (slot[1] + 3) / 4;
+  }
+  for (std::uint32_t i = 0; fits && i < e[1]; ++i) {
+    fits = e[2 + 2 * (e[0] + i) + 1] == callee.results[i].bytes;
+  }
+  if (!fits) {
+    return w.Fail(ip, Fault::Kind::kTrap, "the call does not match the function it reaches", first);
+  }
+  std::uint32_t same = 0;
+  ForEachLane(w.mask, [&](int lane) { same |= std::uint32_t{pointer[lane] == target} << lane; });
+  if (same != w.mask) {
+    PushGroup(w, ip, w.mask & ~same);
+    w.mask = same;
+  }
+  return Enter(w, ip, static_cast<std::uint32_t>(index), moves.data());
+}
+
+// As TakeResults, behind a call through a pointer: the callee may differ by lane.
+const Inst* TakeIndirectResults(Warp& w, const Inst* ip) {
+  const FunctionCode& caller = w.program->functions[static_cast<std::size_t>(ip->imm)];
+  const std::uint64_t* pointer = w.At<std::uint64_t>(ip->a);
+  const std::byte* behind = w.frame + caller.frame_bytes;
+  const std::uint32_t* e = w.program->extra.data() + ip->x;
+  ForEachLane(w.mask, [&](int lane) {
+    const FunctionCode& callee = w.program->functions[pointer[lane] - kFunctionPointer];
+    for (std::uint32_t i = 0; i < e[1]; ++i) {
+      const std::uint32_t* slot = e + 2 + 2 * (e[0] + i);
+      for (std::uint32_t word = 0; word < (slot[1] + 3) / 4; ++word) {
+        std::memcpy(w.frame + slot[0] + word * 128 + lane * 4,
+                    behind + callee.results[i].frame + word * 128 + lane * 4, 4);
+      }
+    }
+  });
+  return ip + 1;
 }
 
 // Copies the results of the callee, whose frame lies behind this one, once its lanes are back.
@@ -222,6 +267,13 @@ const Inst* TakeResults(Warp& w, const Inst* ip) {
       });
     }
   }
+  return ip + 1;
+}
+
+const Inst* CopyPointer(Warp& w, const Inst* ip) {
+  std::uint64_t* d = w.At<std::uint64_t>(ip->d);
+  const std::uint64_t* a = w.At<std::uint64_t>(ip->a);
+  ForEachLane(w.mask, [&](int lane) { d[lane] = a[lane]; });
   return ip + 1;
 }
 
@@ -336,8 +388,33 @@ bool DecodeCall(Decoder& d) {
   if (at < d.count() && d.Op(at).kind == Operand::Kind::kList) arguments = &d.Op(at++);
   d.counts().control++;
   if (callee.kind == Operand::Kind::kRegister) {
-    const std::uint32_t a = d.Source(callee, Type::kB64);
-    d.Emit(CallIndirect).a = a;
+    // A copy: the callee's results may overwrite the register.
+    const std::uint32_t from = d.Source(callee, Type::kB64), a = d.Temporary(true);
+    Inst& copy = d.Emit(CopyPointer);
+    copy.d = a;
+    copy.a = from;
+    std::vector<std::uint32_t> extra{0, 0};
+    for (const Operand* list : {arguments, results}) {
+      if (list == nullptr) continue;
+      for (const Operand& o : list->elements) {
+        const ParamSlot* slot = d.ParamVariable(o.name);
+        if (slot == nullptr || extra.size() > 2 * kMaxIndirect)
+          return d.Fail("an argument is no .param");
+        extra.push_back(slot->frame);
+        extra.push_back(slot->bytes);
+        ++extra[list == arguments ? 0 : 1];
+      }
+    }
+    const std::uint32_t x = d.AddExtra(extra);
+    Inst& call = d.Emit(CallIndirect);
+    call.a = a;
+    call.x = x;
+    call.imm = d.function_index();
+    d.StartBlock();
+    Inst& take = d.Emit(TakeIndirectResults);
+    take.a = a;
+    take.x = x;
+    take.imm = d.function_index();
     return true;
   }
   const auto found = d.program().function_by_name.find(callee.name);
@@ -405,8 +482,7 @@ bool DecodeBarrier(Decoder& d) {
     destination = how == kBarrierPopc ? d.Destination(d.Op(at++), Type::kB32)
                                       : d.PredicateDestination(d.Op(at++));
   }
-  const std::uint32_t id =
-      at < d.count() ? d.Source(d.Op(at++), Type::kB32) : d.Constant(0, false);
+  const std::uint32_t id = at < d.count() ? d.Source(d.Op(at++), Type::kB32) : d.Constant(0, false);
   std::uint32_t threads = 0, predicate = 0;
   std::int64_t negate = 0;
   const std::size_t left = d.count() - std::min(at, d.count());
@@ -467,92 +543,6 @@ const Inst* Narrow(Warp& w, const Inst* ip) {
   return ip + 1;
 }
 
-enum Special : int {
-  kTidX, kTidY, kTidZ, kNtidX, kNtidY, kNtidZ, kCtaidX, kCtaidY, kCtaidZ, kNctaidX, kNctaidY,
-  kNctaidZ, kLaneId, kWarpId, kNWarpId, kClock, kClock64, kClockHi, kGlobalTimer, kGlobalTimerLo,
-  kGlobalTimerHi, kLaneMaskEq, kLaneMaskLt, kLaneMaskLe, kLaneMaskGt, kLaneMaskGe, kSmId, kNSmId,
-  kGridId, kEnvReg1, kEnvReg2, kEnvRegOther, kDynamicShared, kTotalShared, kZero, kOne,
-};
-
-const std::unordered_map<std::string, int>& SpecialNames() {
-  static const std::unordered_map<std::string, int> names = {
-      {"%tid.x", kTidX}, {"%tid.y", kTidY}, {"%tid.z", kTidZ}, {"%tid", kTidX},
-      {"%ntid.x", kNtidX}, {"%ntid.y", kNtidY}, {"%ntid.z", kNtidZ},
-      {"%ctaid.x", kCtaidX}, {"%ctaid.y", kCtaidY}, {"%ctaid.z", kCtaidZ},
-      {"%nctaid.x", kNctaidX}, {"%nctaid.y", kNctaidY}, {"%nctaid.z", kNctaidZ},
-      {"%laneid", kLaneId}, {"%warpid", kWarpId}, {"%nwarpid", kNWarpId},
-      {"%clock", kClock}, {"%clock64", kClock64}, {"%clock_hi", kClockHi},
-      {"%globaltimer", kGlobalTimer}, {"%globaltimer_lo", kGlobalTimerLo},
-      {"%globaltimer_hi", kGlobalTimerHi},
-      {"%lanemask_eq", kLaneMaskEq}, {"%lanemask_lt", kLaneMaskLt},
-      {"%lanemask_le", kLaneMaskLe}, {"%lanemask_gt", kLaneMaskGt},
-      {"%lanemask_ge", kLaneMaskGe}, {"%smid", kSmId}, {"%nsmid", kNSmId}, {"%gridid", kGridId},
-      {"%envreg1", kEnvReg1}, {"%envreg2", kEnvReg2}, {"%envreg0", kEnvRegOther},
-      {"%dynamic_smem_size", kDynamicShared}, {"%total_smem_size", kTotalShared},
-      // Clusters of one block.
-      {"%clusterid.x", kCtaidX}, {"%clusterid.y", kCtaidY}, {"%clusterid.z", kCtaidZ},
-      {"%nclusterid.x", kNctaidX}, {"%nclusterid.y", kNctaidY}, {"%nclusterid.z", kNctaidZ},
-      {"%cluster_ctaid.x", kZero}, {"%cluster_ctaid.y", kZero}, {"%cluster_ctaid.z", kZero},
-      {"%cluster_nctaid.x", kOne}, {"%cluster_nctaid.y", kOne}, {"%cluster_nctaid.z", kOne},
-      {"%cluster_ctarank", kZero}, {"%cluster_nctarank", kOne}, {"%is_explicit_cluster", kZero},
-  };
-  return names;
-}
-
-// clock64 counts the warp instructions of this warp times a nominal 4 cycles.
-std::uint64_t ClockOf(const Warp& w) { return static_cast<std::uint64_t>(w.clock_base - w.fuel) * 4; }
-
-std::uint64_t SpecialValue(const Warp& w, std::uint32_t id, std::uint32_t lane) {
-  const Launch& l = *w.launch;
-  const std::uint32_t thread = static_cast<std::uint32_t>(w.index) * kLanes + lane;
-  const std::uint32_t bit = 1u << lane;
-  switch (static_cast<Special>(id)) {
-    case kTidX: return thread % l.block[0];
-    case kTidY: return thread / l.block[0] % l.block[1];
-    case kTidZ: return thread / l.block[0] / l.block[1];
-    case kNtidX: return l.block[0];
-    case kNtidY: return l.block[1];
-    case kNtidZ: return l.block[2];
-    case kCtaidX: return w.block->index[0];
-    case kCtaidY: return w.block->index[1];
-    case kCtaidZ: return w.block->index[2];
-    case kNctaidX: return l.grid[0];
-    case kNctaidY: return l.grid[1];
-    case kNctaidZ: return l.grid[2];
-    case kLaneId: return lane;
-    case kWarpId: return static_cast<std::uint64_t>(w.index);
-    case kNWarpId: return 64;
-    case kClock: case kClock64: case kGlobalTimer: case kGlobalTimerLo: return ClockOf(w);
-    case kClockHi: case kGlobalTimerHi: return ClockOf(w) >> 32;
-    case kLaneMaskEq: return bit;
-    case kLaneMaskLt: return bit - 1;
-    case kLaneMaskLe: return bit | (bit - 1);
-    case kLaneMaskGt: return ~(bit | (bit - 1));
-    case kLaneMaskGe: return ~(bit - 1);
-    case kSmId: return static_cast<std::uint64_t>(w.block->flat % 132);
-    case kNSmId: return 132;
-    case kGridId: return 1;
-    case kEnvReg1: return l.grid_workspace >> 32;
-    case kEnvReg2: return l.grid_workspace & 0xffffffffu;
-    case kDynamicShared: return l.dynamic_shared;
-    case kTotalShared: return l.shared_bytes;
-    case kOne: return 1;
-    case kEnvRegOther: case kZero: return 0;
-  }
-  return 0;
-}
-
-template <typename T>
-const Inst* LoadSpecialRegister(Warp& w, const Inst* ip) {
-  T* d = w.At<T>(ip->d);
-  ForEachLane(w.mask, [&](int lane) {
-    const std::uint64_t value = SpecialValue(w, ip->a, static_cast<std::uint32_t>(lane));
-    const bool clock64 = ip->a == kClock64 || ip->a == kGlobalTimer || ip->a == kGridId;
-    d[lane] = static_cast<T>(clock64 ? value : value & 0xffffffffu);
-  });
-  return ip + 1;
-}
-
 }  // namespace
 
 Handler EnterBlockHandler() { return EnterBlock; }
@@ -569,16 +559,6 @@ Handler SymbolHandler(bool wide) {
 Handler LocalAddressHandler(bool wide) {
   return wide ? LoadLocalAddress<std::uint64_t> : LoadLocalAddress<std::uint32_t>;
 }
-Handler SpecialHandler(bool wide) {
-  return wide ? LoadSpecialRegister<std::uint64_t> : LoadSpecialRegister<std::uint32_t>;
-}
-
-int SpecialRegister(const std::string& name) {
-  const auto found = SpecialNames().find(name);
-  if (found != SpecialNames().end()) return found->second;
-  return name.starts_with("%envreg") ? static_cast<int>(kEnvRegOther) : -1;
-}
-
 void PushGroup(Warp& w, const Inst* pc, std::uint32_t mask) {
   Group& group = w.groups[static_cast<std::size_t>(w.group_count++)];
   group = Group{};

@@ -39,8 +39,9 @@ const ModuleInstance& Instance(const Program& program, Access::Impl& memory) {
     }
     if (symbol.kind != Symbol::Kind::kGlobal) continue;
     std::vector<std::byte> bytes(static_cast<std::size_t>(symbol.variable.bytes));
-    std::copy_n(static_cast<const std::byte*>(static_cast<const void*>(symbol.variable.data.data())),
-                std::min(symbol.variable.data.size(), bytes.size()), bytes.data());
+    std::copy_n(
+        static_cast<const std::byte*>(static_cast<const void*>(symbol.variable.data.data())),
+        std::min(symbol.variable.data.size(), bytes.size()), bytes.data());
     AddressSpace::Buffer buffer;
     buffer.name = symbol.variable.name;
     buffer.host = bytes.data();
@@ -109,6 +110,9 @@ std::optional<Fault> Prepare(Launch& launch, const Program& program, const Launc
   if (config.params.size() != kernel.parameter_offsets.size()) {
     return BadLaunch(fmt::format("{} parameters given, kernel {} takes {}", config.params.size(),
                                  kernel.name, kernel.parameter_offsets.size()));
+  }
+  if (kernel.parameter_block > 32764) {
+    return BadLaunch(fmt::format("{} bytes of parameters; at most 32764", kernel.parameter_block));
   }
   launch.params.assign(kernel.parameter_block, std::byte{0});
   for (std::size_t i = 0; i < config.params.size(); ++i) {
@@ -209,6 +213,7 @@ void RunCooperative(Launch& launch, Share& share, std::int64_t blocks, Outcome& 
   for (std::int64_t b = 0; b < blocks; ++b) {
     resident.push_back(std::make_unique<Block>());
     resident.back()->memory_counter = launch.options->count_memory ? &share.memory : nullptr;
+    resident.back()->slice = 1024;  // blocks spin at the grid's barrier
     PrepareBlock(*resident.back(), launch, b, share.worker);
   }
   share.blocks = blocks;
@@ -294,17 +299,28 @@ Counters& Counters::operator+=(const Counters& o) {
 
 std::string_view Name(Fault::Kind kind) {
   switch (kind) {
-    case Fault::Kind::kOutOfBounds: return "out_of_bounds";
-    case Fault::Kind::kWriteToInput: return "write_to_input";
-    case Fault::Kind::kMisaligned: return "misaligned";
-    case Fault::Kind::kRace: return "race";
-    case Fault::Kind::kUninitialised: return "uninitialised";
-    case Fault::Kind::kBarrierDivergence: return "barrier_divergence";
-    case Fault::Kind::kTrap: return "trap";
-    case Fault::Kind::kBudget: return "budget";
-    case Fault::Kind::kUnsupported: return "unsupported";
-    case Fault::Kind::kStackOverflow: return "stack_overflow";
-    case Fault::Kind::kBadLaunch: return "bad_launch";
+    case Fault::Kind::kOutOfBounds:
+      return "out_of_bounds";
+    case Fault::Kind::kWriteToInput:
+      return "write_to_input";
+    case Fault::Kind::kMisaligned:
+      return "misaligned";
+    case Fault::Kind::kRace:
+      return "race";
+    case Fault::Kind::kUninitialised:
+      return "uninitialised";
+    case Fault::Kind::kBarrierDivergence:
+      return "barrier_divergence";
+    case Fault::Kind::kTrap:
+      return "trap";
+    case Fault::Kind::kBudget:
+      return "budget";
+    case Fault::Kind::kUnsupported:
+      return "unsupported";
+    case Fault::Kind::kStackOverflow:
+      return "stack_overflow";
+    case Fault::Kind::kBadLaunch:
+      return "bad_launch";
   }
   return "unknown";
 }
@@ -334,8 +350,8 @@ LaunchOutcome Run(const Module& module, const LaunchConfig& config, AddressSpace
     // What cooperative_groups takes for the grid's barrier: zeros at the address in %envreg1 and 2.
     constexpr std::int64_t kMaxResident = 4096;
     if (count > kMaxResident) {
-      result.fault = BadLaunch(fmt::format("a cooperative launch of {} blocks; at most {}", count,
-                                           kMaxResident));
+      result.fault = BadLaunch(
+          fmt::format("a cooperative launch of {} blocks; at most {}", count, kMaxResident));
       return result;
     }
     workspace.resize(4096);
@@ -373,6 +389,12 @@ LaunchOutcome Run(const Module& module, const LaunchConfig& config, AddressSpace
   result.counters.shared_wavefronts = merged.wavefronts;
   result.counters.unique_load_bytes = merged.UniqueBytes(false);
   result.counters.unique_store_bytes = merged.UniqueBytes(true);
+  if (!outcome.fault && !outcome.budget_fault && launch.budget < 0) {
+    Fault fault = BadLaunch(fmt::format("the launch exceeds its budget of {} thread-instructions",
+                                        options.instruction_budget));
+    fault.kind = Fault::Kind::kBudget;
+    outcome.budget_fault = std::move(fault);
+  }
   result.fault = outcome.fault ? std::move(outcome.fault) : std::move(outcome.budget_fault);
   return result;
 }

@@ -15,7 +15,6 @@
 namespace grove::emulator {
 namespace {
 
-constexpr std::int64_t kSlice = 1 << 14;      // warp instructions
 constexpr std::int64_t kDivergedSlice = 512;  // while several groups can run
 
 void RemoveGroup(Warp& w, int index) {
@@ -39,14 +38,23 @@ void MergeGroups(Warp& w) {
   }
 }
 
-// Groups at a warp-wide operation run once every lane it names is there or gone. When all that is
-// left waits at warp-wide operations, bar.warp.sync at different places counts as one.
+// Groups at a warp-wide operation run once every lane it names is there or gone. bar.warp.sync may
+// be reached at different places.
 void WakeMeetings(Warp& w) {
+  std::uint32_t at_barrier = 0;
   for (int i = 0; i < w.group_count; ++i) {
     Group& g = w.groups[static_cast<std::size_t>(i)];
-    if (g.state == Group::State::kWarpSync && (g.need & w.live & ~g.mask) == 0) {
-      g.state = Group::State::kRunnable;
-    }
+    if (g.state != Group::State::kWarpSync) continue;
+    if (g.pc->fn == WarpBarrierHandler()) at_barrier |= g.mask;
+    if ((g.need & w.live & ~g.mask) == 0) g.state = Group::State::kRunnable;
+  }
+  for (int i = 0; i < w.group_count; ++i) {
+    Group& g = w.groups[static_cast<std::size_t>(i)];
+    if (g.state != Group::State::kWarpSync || g.pc->fn != WarpBarrierHandler()) continue;
+    if ((g.need & w.live & ~at_barrier) != 0) continue;
+    g.state = Group::State::kRunnable;
+    ++g.pc;
+    if (w.block->races != nullptr) w.block->races->SyncWarp(w, g.need & w.live);
   }
 }
 
@@ -92,7 +100,8 @@ bool PickGroup(Warp& w, bool in_turn) {
 }
 
 int RunnableGroups(const Warp& w) {
-  return static_cast<int>(std::count_if(w.groups.begin(), w.groups.begin() + w.group_count, Runnable));
+  return static_cast<int>(
+      std::count_if(w.groups.begin(), w.groups.begin() + w.group_count, Runnable));
 }
 
 // Threads that count as arrived at every barrier: those that exited or never existed.
@@ -136,8 +145,8 @@ bool OpenBarriers(Block& block) {
   for (int id = 0; id < kBarriers; ++id) {
     Barrier& barrier = block.barriers[static_cast<std::size_t>(id)];
     if (!barrier.used) continue;
-    const bool complete =
-        barrier.expected == 0 ? barrier.arrived >= live
+    const bool complete = barrier.expected == 0
+                              ? barrier.arrived >= live
                               : barrier.arrived + ExitedWaiters(block, id) >= barrier.expected;
     if (!complete) continue;
     for (const auto& w : block.warps) {
@@ -159,47 +168,39 @@ bool OpenBarriers(Block& block) {
   return opened;
 }
 
-// Gives the warp instructions to run, as far as the budget of the launch goes.
+// Gives the warp instructions to run. False when the launch has spent more than its budget, which
+// depends on the work alone: what is granted and not used is never charged.
 bool Refuel(Warp& w, std::int64_t slice) {
-  std::atomic<std::int64_t>& budget = w.launch->budget;
-  const std::int64_t spent = -std::min<std::int64_t>(w.fuel, 0);  // overdrawn by the last block
-  const std::int64_t left = budget.load(std::memory_order_relaxed) / kLanes;
-  if (left <= spent) return false;
-  const std::int64_t grant = std::min(slice, left - spent);
-  budget.fetch_sub((grant + spent) * kLanes, std::memory_order_relaxed);
-  const std::int64_t before = w.fuel;
-  w.fuel = grant;
-  w.clock_base += grant - before;
+  const std::int64_t left = w.launch->budget.load(std::memory_order_relaxed);
+  if (left < 0) return false;
+  w.granted = std::min(slice, left / kLanes + 1);
+  w.fuel = w.granted;
+  w.clock_base += w.granted;
   return true;
 }
-// What a warp did not use goes back.
-void ReturnFuel(Warp& w) {
-  if (w.fuel <= 0) return;
-  w.launch->budget.fetch_add(w.fuel * kLanes, std::memory_order_relaxed);
+void Settle(Warp& w) {
+  w.launch->budget.fetch_sub((w.granted - w.fuel) * kLanes, std::memory_order_relaxed);
   w.clock_base -= w.fuel;
-  w.fuel = 0;
+  w.granted = w.fuel = 0;
 }
 
 // Runs a warp until it waits, ends or used its slice. False on a fault.
 bool RunWarp(Block& block, Warp& w) {
-  std::int64_t total = kSlice;
+  std::int64_t total = block.slice;
   bool in_turn = false;
   for (;;) {
     if (!PickGroup(w, in_turn)) break;
     const bool several = w.group_count > 0 && RunnableGroups(w) > 0;
-    const std::int64_t slice = several ? kDivergedSlice : kSlice;
-    if (w.fuel <= 0 || several) {
-      ReturnFuel(w);
-      if (!Refuel(w, slice)) {
-        w.Fail(w.resume, Fault::Kind::kBudget,
-               fmt::format("the launch exceeds its budget of {} thread-instructions",
-                           w.launch->options->instruction_budget));
-        return false;
-      }
+    if (!Refuel(w, several ? kDivergedSlice : block.slice)) {
+      w.Fail(w.resume, Fault::Kind::kBudget,
+             fmt::format("the launch exceeds its budget of {} thread-instructions",
+                         w.launch->options->instruction_budget));
+      return false;
     }
-    total -= slice;
     const Inst* ip = w.resume;
     while (ip != nullptr) ip = ip->fn(w, ip);
+    total -= w.granted - w.fuel;
+    Settle(w);
     in_turn = false;
     if (w.stop == Stop::kFault) return false;
     if (w.mask != 0) {
@@ -220,7 +221,6 @@ bool RunWarp(Block& block, Warp& w) {
       in_turn = true;
     }
   }
-  ReturnFuel(w);
   return true;
 }
 
@@ -255,8 +255,10 @@ void Deadlock(Block& block) {
     for (int i = 0; i < w->group_count; ++i) {
       const Group& g = w->groups[static_cast<std::size_t>(i)];
       const Inst* pc = g.state == Group::State::kBarrier ? g.pc - 1 : g.pc;
-      if (pc == at) waiting += std::popcount(g.mask);
-      else elsewhere += std::popcount(g.mask);
+      if (pc == at)
+        waiting += std::popcount(g.mask);
+      else
+        elsewhere += std::popcount(g.mask);
       if (first == nullptr) first = &g;
     }
   }
@@ -302,8 +304,8 @@ void PrepareBlock(Block& block, Launch& launch, std::int64_t flat, Worker& worke
                  static_cast<std::uint32_t>(flat / launch.grid[0] / launch.grid[1])};
   // What nobody wrote is NaN, so that its use shows.
   block.shared.assign(launch.shared_bytes, std::byte{0xff});
-  block.shared_written.assign(
-      launch.options->detect_uninitialised ? launch.shared_bytes : 0, std::uint8_t{0});
+  block.shared_written.assign(launch.options->detect_uninitialised ? launch.shared_bytes : 0,
+                              std::uint8_t{0});
   const auto warps = static_cast<std::size_t>((launch.threads + kLanes - 1) / kLanes);
   if (launch.options->detect_races && launch.shared_bytes > 0) {
     if (block.races == nullptr) {
@@ -315,7 +317,6 @@ void PrepareBlock(Block& block, Launch& launch, std::int64_t flat, Worker& worke
   }
   block.barriers = {};
   block.fault.reset();
-  block.next_warp = 0;
   block.barrier_changed = false;
   const FunctionCode& kernel = *launch.kernel;
   const Program& program = *launch.program;
@@ -331,7 +332,7 @@ void PrepareBlock(Block& block, Launch& launch, std::int64_t flat, Worker& worke
     w.live = threads == kLanes ? kFull : (1u << threads) - 1;
     w.mask = 0;
     w.limit = NoLimit();
-    w.fuel = 0;
+    w.fuel = w.granted = 0;
     w.clock_base = 0;
     w.counts = worker.counts.data();
     w.shared = block.shared.data();

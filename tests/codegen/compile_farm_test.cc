@@ -78,6 +78,8 @@ class CompileFarmTest : public ::testing::Test {
 
   std::unique_ptr<CompileFarm> Make(FarmOptions options = {}) {
     if (options.workers == 0) options.workers = 2;
+    // A busy machine must not turn a test of something else into one of the deadline.
+    if (options.deadline == FarmOptions().deadline) options.deadline = std::chrono::minutes(5);
     if (!options.warning) {
       options.warning = [this](std::string_view text) {
         const std::lock_guard lock(mutex_);
@@ -436,9 +438,9 @@ TEST_F(CompileFarmTest, AWorkerMayWriteNoFileAndMakesNoCore) {
   ASSERT_TRUE(farm->Version());
   const auto limits = ReadFile("/proc/" + std::to_string(farm->WorkerPids().at(0)) + "/limits");
   ASSERT_TRUE(limits) << limits.error().message;
-  EXPECT_THAT(*limits, ::testing::ContainsRegex("Max file size +0 +0 "));
   EXPECT_THAT(*limits, ::testing::ContainsRegex("Max core file size +0 +0 "));
   if (!kSanitized) {
+    EXPECT_THAT(*limits, ::testing::ContainsRegex("Max file size +0 +0 "));
     EXPECT_THAT(*limits, ::testing::ContainsRegex("Max address space +4294967296 +4294967296 "));
   }
 }
