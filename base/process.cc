@@ -272,8 +272,8 @@ Result<FileDescriptor> EnterWorker() {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
 
-  // A raw thread with a small stack that allocates nothing: with the default stack and its own malloc
-  // arena it would take 136 MB of a limited address space.
+  // A raw thread with a small stack that allocates nothing: with the default stack and its own
+  // malloc arena it would take 136 MB of a limited address space.
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

@@ -2,13 +2,14 @@
 // socket, kills and reaps it. For the compile farm's workers and the GPU workers.
 //
 // What a child gets is chosen, never inherited: its argv, its environment (give names through
-// SelectEnvironment; an API key in ours is not in its), its folder, and exactly the descriptors 0, 1
-// and 2. It is started by posix_spawn: a fork of this multi-threaded, possibly CUDA-using program
-// could do nothing safely. It gets a process group of its own, so an interrupt typed at the terminal
-// stops the head, which then stops its children in order, and Kill reaches grandchildren too.
+// SelectEnvironment; an API key in ours is not in its), its folder, and exactly the descriptors 0,
+// 1 and 2. It is started by posix_spawn: a fork of this multi-threaded, possibly CUDA-using program
+// could do nothing safely. It gets a process group of its own, so an interrupt typed at the
+// terminal stops the head, which then stops its children in order, and Kill reaches grandchildren
+// too.
 //
-// Children must not outlive the head, even when the head is killed with SIGKILL. PR_SET_PDEATHSIG is
-// not used: it fires when the *thread* that started the child ends, and ours are started by pool
+// Children must not outlive the head, even when the head is killed with SIGKILL. PR_SET_PDEATHSIG
+// is not used: it fires when the *thread* that started the child ends, and ours are started by pool
 // threads. Instead a worker calls EnterWorker first of all, and dies when its channel is closed.
 //
 // Thread-safety: a Process belongs to one thread at a time; Start may run in many threads at once.
@@ -67,8 +68,8 @@ struct ProcessOptions {
 
 // How a child ended.
 struct ExitStatus {
-  int code = 0;    // exit code, when signal is 0
-  int signal = 0;  // the signal that killed it, or 0
+  int code = 0;          // exit code, when signal is 0
+  int signal = 0;        // the signal that killed it, or 0
   Bytes peak_memory{0};  // peak resident size
 
   bool ok() const { return code == 0 && signal == 0; }
@@ -77,8 +78,8 @@ struct ExitStatus {
 
 class Process {
  public:
-  // kNotFound when there is no such program, kResource when out of processes, descriptors or memory.
-  // Limits are in force before the child can receive its first message.
+  // kNotFound when there is no such program, kResource when out of processes, descriptors or
+  // memory. Limits are in force before the child can receive its first message.
   static Result<Process> Start(const ProcessOptions& options);
 
   Process(Process&& other) noexcept;
@@ -118,8 +119,8 @@ std::vector<std::string> SelectEnvironment(const std::vector<std::string_view>& 
 // --- the child's side ---------------------------------------------------------------------------
 
 // To be called first in the main of a worker that was started with a channel. Returns the channel,
-// moved away from descriptors 0 and 1 (which become /dev/null, so a library that prints cannot break
-// the protocol). From then on a watching thread ends this process at once (exit code
+// moved away from descriptors 0 and 1 (which become /dev/null, so a library that prints cannot
+// break the protocol). From then on a watching thread ends this process at once (exit code
 // kOrphanedExitCode) when the head closes the channel or dies, also in the middle of work.
 // REQUIRES: no other thread runs yet. kInvalidInput when descriptor 0 is no socket.
 Result<FileDescriptor> EnterWorker();

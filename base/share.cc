@@ -36,7 +36,8 @@ std::filesystem::path ShareFolder(std::string_view kind) {
 #ifdef GROVE_SOURCE_FOLDER
   for (const auto& [name, folder] : kSourceFolders) {
     if (name != kind) continue;
-    if (auto path = std::filesystem::path(GROVE_SOURCE_FOLDER) / folder; IsFolder(path)) return path;
+    if (auto path = std::filesystem::path(GROVE_SOURCE_FOLDER) / folder; IsFolder(path))
+      return path;
   }
 #endif
   return installed;

@@ -1,12 +1,12 @@
-// Plain little-endian bytes for messages between our own processes and for our own files: numbers of
-// fixed width and texts with a 64-bit length in front. Chosen over JSON (binary payloads such as
-// cubins would be escaped) and over protocol buffers (a code generator for a dozen fields). There are
-// no field names or tags: both ends agree on the order, and a version stands in front of the whole
-// (the frame header of base/framing.h, or a file's own header).
+// Plain little-endian bytes for messages between our own processes and for our own files: numbers
+// of fixed width and texts with a 64-bit length in front. Chosen over JSON (binary payloads such as
+// cubins would be escaped) and over protocol buffers (a code generator for a dozen fields). There
+// are no field names or tags: both ends agree on the order, and a version stands in front of the
+// whole (the frame header of base/framing.h, or a file's own header).
 //
-// A reader never trusts the bytes: after the first value that does not fit, `ok()` is false for good
-// and every later read gives 0 or an empty text, so a decoder may read all fields and check once.
-// Thread-safety: plain values.
+// A reader never trusts the bytes: after the first value that does not fit, `ok()` is false for
+// good and every later read gives 0 or an empty text, so a decoder may read all fields and check
+// once. Thread-safety: plain values.
 #pragma once
 
 #include <cstdint>

@@ -26,9 +26,9 @@ std::vector<std::byte> Param(T value) {
 
 struct Workload {
   const char* kernel;
-  std::int64_t n;                       // the kernel's last parameter
+  std::int64_t n;  // the kernel's last parameter
   std::array<std::int64_t, 3> grid, block;
-  std::vector<std::int64_t> elements;   // floats in each buffer, the last one is the output
+  std::vector<std::int64_t> elements;  // floats in each buffer, the last one is the output
 };
 
 const Workload kGemm{"gemm", 256, {8, 8, 1}, {32, 32, 1}, {256 * 256, 256 * 256, 256 * 256}};
@@ -76,12 +76,8 @@ void Plain(benchmark::State& state, const Workload& work) { Execute(state, work,
 void Checked(benchmark::State& state, const Workload& work) { Execute(state, work, true); }
 
 // Argument 0 means all cores.
-#define GROVE_EMULATOR_BENCH(mode, name, work)           \
-  BENCHMARK_CAPTURE(mode, name, work)                    \
-      ->Arg(1)                                           \
-      ->Arg(0)                                           \
-      ->UseRealTime()                                    \
-      ->Unit(benchmark::kMillisecond)
+#define GROVE_EMULATOR_BENCH(mode, name, work) \
+  BENCHMARK_CAPTURE(mode, name, work)->Arg(1)->Arg(0)->UseRealTime()->Unit(benchmark::kMillisecond)
 GROVE_EMULATOR_BENCH(Plain, gemm, kGemm);
 GROVE_EMULATOR_BENCH(Plain, reduce, kReduce);
 GROVE_EMULATOR_BENCH(Plain, softmax, kSoftmax);

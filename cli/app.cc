@@ -27,12 +27,19 @@ Examples:
 
 Exit codes: 0 done, 1 the kernel or run failed, 2 bad input, 3 the machine failed, 130 interrupted.)";
 
+const CLI::App* FindSubcommand(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (sub->get_name() == name) return sub;
+  }
+  return nullptr;
+}
+
 // CLI11 says what was not expected; the nearest valid word is for us to add.
 std::string Suggestion(const CLI::App& app, const std::vector<std::string>& arguments) {
   std::vector<std::string> valid;
   const CLI::App* level = &app;
   for (const std::string& argument : arguments) {
-    if (const auto* sub = level->get_subcommand_no_throw(argument)) level = sub;
+    if (const CLI::App* sub = FindSubcommand(*level, argument)) level = sub;
   }
   for (const CLI::App* where : {level, &app}) {
     for (const CLI::Option* option : where->get_options()) {
@@ -43,7 +50,7 @@ std::string Suggestion(const CLI::App& app, const std::vector<std::string>& argu
   for (const std::string& argument : arguments) {
     const std::string word = argument.substr(0, argument.find('='));
     if (std::find(valid.begin(), valid.end(), word) != valid.end()) continue;
-    if (level->get_name() == word || app.get_subcommand_no_throw(word) != nullptr) continue;
+    if (level->get_name() == word || FindSubcommand(app, word) != nullptr) continue;
     if (level != &app && word.rfind("--", 0) != 0) continue;  // an operand, not a name of ours
     if (const std::string near = Nearest(word, valid); !near.empty()) {
       return fmt::format("; did you mean '{}'?", near);

@@ -18,10 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint32_t kMagic = 0x43565247;                         // "GRVC"
-constexpr std::size_t kHeaderSize = 56;                              // bytes
-constexpr std::uint64_t kPayloadLimit = std::uint64_t{512} << 20;    // bytes, before compression
-constexpr std::size_t kLeastEntryBytes = 8 + 8 + 6 * 8;              // of one EntryPoint on the wire
+constexpr std::uint32_t kMagic = 0x43565247;                       // "GRVC"
+constexpr std::size_t kHeaderSize = 56;                            // bytes
+constexpr std::uint64_t kPayloadLimit = std::uint64_t{512} << 20;  // bytes, before compression
+constexpr std::size_t kLeastEntryBytes = 8 + 8 + 6 * 8;            // of one EntryPoint on the wire
 constexpr int kZstdLevel = 3;
 constexpr std::string_view kSuffix = ".gkc";
 
@@ -71,8 +71,7 @@ std::optional<CompileOutcome> DecodeOutcome(std::string_view payload) {
 }
 
 std::optional<std::string> Decompress(std::string_view bytes, std::uint64_t size) {
-  if (size > kPayloadLimit ||
-      ZSTD_getFrameContentSize(bytes.data(), bytes.size()) != size) {
+  if (size > kPayloadLimit || ZSTD_getFrameContentSize(bytes.data(), bytes.size()) != size) {
     return std::nullopt;
   }
   std::string payload(size, '\0');
@@ -160,8 +159,8 @@ void CompileCache::Store(const Hash& key, const CompileOutcome& outcome) {
   const fs::path path = PathOf(key);
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  if (error) return Warn(fmt::format("cannot make {}: {}", path.parent_path().string(),
-                                     error.message()));
+  if (error)
+    return Warn(fmt::format("cannot make {}: {}", path.parent_path().string(), error.message()));
   if (auto written = WriteFileAtomic(path, file); !written) return Warn(written.error().message);
 
   const auto bytes = static_cast<std::int64_t>(file.size());

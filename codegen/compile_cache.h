@@ -1,11 +1,12 @@
 // The compile cache: outcomes on disk under the hash of everything that they depend on.
 //
-// Constraints: many processes on one machine (and on a network file system) read and write one cache
-// with no lock; any of them may be killed at any instant; a damaged entry must cost a compilation
-// and nothing else; the cache must never make a compilation fail. Rejected: a SQLite file (locks over
-// network file systems, one writer at a time); one growing log with an index (compaction, and a
-// damaged tail to repair); a folder per entry with its parts as files (four renames where only one
-// is atomic). So: one file per entry, written beside its place and renamed (WriteFileAtomic).
+// Constraints: many processes on one machine (and on a network file system) read and write one
+// cache with no lock; any of them may be killed at any instant; a damaged entry must cost a
+// compilation and nothing else; the cache must never make a compilation fail. Rejected: a SQLite
+// file (locks over network file systems, one writer at a time); one growing log with an index
+// (compaction, and a damaged tail to repair); a folder per entry with its parts as files (four
+// renames where only one is atomic). So: one file per entry, written beside its place and renamed
+// (WriteFileAtomic).
 //
 // Layout: FOLDER/ab/ab01...ef.gkc, where ab01...ef are the 32 hex digits of the key. In the file,
 // little-endian:
@@ -17,7 +18,8 @@
 //       24     16  XXH3-128 of the compressed bytes
 //       40      8  size of the payload before compression, bytes
 //       48      8  size of the compressed bytes
-//       56      -  zstd frame of the payload: base/wire.h fields of CompileOutcome, in order: status,
+//       56      -  zstd frame of the payload: base/wire.h fields of CompileOutcome, in order:
+//       status,
 //                  log, ptx, cubin, entries, time
 //
 // Only kOk and kError are kept: whether a compilation ends in time or in memory depends on the

@@ -20,6 +20,8 @@
 #include "codegen/compile_options.h"
 #include "codegen/compile_worker.h"
 #include "codegen/cubin.h"
+#include "codegen/entry_points.h"
+#include "codegen/headers.h"
 
 namespace grove::codegen {
 namespace {
@@ -38,6 +40,26 @@ bool FrontEndRanOut(const NvrtcOutput& output) {
   return output.result == kNvrtcOutOfMemory ||
          (output.result == kNvrtcCompilation &&
           output.log.find("): catastrophic error: out of memory") != std::string::npos);
+}
+
+// The cubin tells what a kernel takes; only spills are in no section of it.
+void AddResources(const std::vector<CubinKernel>& kernels, const PtxasInfos& infos,
+                  std::vector<EntryPoint>& entries) {
+  for (EntryPoint& entry : entries) {
+    const auto kernel = std::find_if(kernels.begin(), kernels.end(),
+                                     [&](const CubinKernel& k) { return k.name == entry.name; });
+    if (kernel != kernels.end()) {
+      entry.registers = kernel->registers;
+      entry.stack_bytes = kernel->stack_bytes;
+      entry.static_shared = kernel->static_shared;
+      if (kernel->max_threads > 0) entry.max_threads = kernel->max_threads;
+    }
+    if (const auto info = infos.find(entry.name); info != infos.end()) {
+      entry.spill_stores = info->second.spill_stores;
+      entry.spill_loads = info->second.spill_loads;
+      entry.stack_bytes = std::max(entry.stack_bytes, info->second.stack);
+    }
+  }
 }
 
 class Farm final : public CompileFarm {
@@ -224,8 +246,7 @@ Result<Outcome> Farm::Compile(const CompileRequest& request) {
   return result;
 }
 
-Result<Outcome> Farm::CompileOnce(const CompileRequest& request, const Hash& key,
-                                  int nvrtc_major) {
+Result<Outcome> Farm::CompileOnce(const CompileRequest& request, const Hash& key, int nvrtc_major) {
   if (cache_) {
     if (auto found = cache_->Find(key)) {
       ++cache_hits_;
@@ -278,7 +299,8 @@ Result<CompileOutcome> Farm::CompileInWorker(const CompileRequest& request, int 
     switch (death.kind) {
       case WorkerDeath::Kind::kTimeout:
         outcome.status = Kind::kTimeout;
-        outcome.log = fmt::format("compilation was stopped after {} ms\n", options_.deadline.count());
+        outcome.log =
+            fmt::format("compilation was stopped after {} ms\n", options_.deadline.count());
         break;
       case WorkerDeath::Kind::kMemory:
         outcome.status = Kind::kMemory;
@@ -301,34 +323,28 @@ Result<CompileOutcome> Farm::Understand(const NvrtcOutput& output) const {
   outcome.time = output.time;
   outcome.log = SanitiseLog(output.log, path_names_, root_folders_);
   if (output.result == kNvrtcInvalidOption) {
-    return Fail(ErrorCode::kInvalidInput, fmt::format("NVRTC refuses an option: {}",
-                                                      outcome.log.substr(0, outcome.log.find('\n'))));
+    return Fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("NVRTC refuses an option: {}", outcome.log.substr(0, outcome.log.find('\n'))));
   }
   if (output.result != 0) {
     outcome.status = Kind::kError;
     if (outcome.log.empty()) outcome.log = output.result_name + "\n";
     return outcome;
   }
+  auto entries = EntryPointsFromPtx(output.ptx);
+  const auto kernels = ReadCubin(output.cubin);
+  if (!entries || !kernels) {
+    outcome.status = Kind::kCrashed;
+    outcome.log = fmt::format("the compiler's output is damaged: {}\n",
+                              !entries ? entries.error().message : kernels.error().message);
+    return outcome;
+  }
   outcome.status = Kind::kOk;
   outcome.ptx = output.ptx;
   outcome.cubin = output.cubin;
-  const auto kernels = ReadCubin(output.cubin);
-  if (!kernels) return Fail(kernels.error(), "reading the compiler's output");
-  const auto infos = ReadPtxas(output.log);
-  for (const CubinKernel& kernel : *kernels) {
-    EntryPoint entry;
-    entry.name = kernel.name;
-    entry.registers = kernel.registers;
-    entry.stack_bytes = kernel.stack_bytes;
-    entry.static_shared = kernel.static_shared;
-    if (kernel.max_threads > 0) entry.max_threads = kernel.max_threads;
-    if (const auto info = infos.find(kernel.name); info != infos.end()) {
-      entry.spill_stores = info->second.spill_stores;
-      entry.spill_loads = info->second.spill_loads;
-      entry.stack_bytes = std::max(entry.stack_bytes, info->second.stack);
-    }
-    outcome.entries.push_back(std::move(entry));
-  }
+  outcome.entries = std::move(*entries);
+  AddResources(*kernels, ReadPtxas(output.log), outcome.entries);
   return outcome;
 }
 
@@ -358,14 +374,14 @@ Result<std::unique_ptr<CompileFarm>> MakeCompileFarm(const FarmOptions& options)
   }
   std::error_code error;
   if (!fs::is_regular_file(complete.worker_binary, error)) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("{} is missing: it belongs beside the program",
-                            complete.worker_binary.string()));
+    return Fail(ErrorCode::kNotFound, fmt::format("{} is missing: it belongs beside the program",
+                                                  complete.worker_binary.string()));
   }
   WorkerSettings settings;
   settings.binary = complete.worker_binary;
   settings.toolkit = std::move(*toolkit);
   settings.memory_limit = complete.memory_limit;
+  settings.headers = BuiltinHeaders();
   return std::make_unique<Farm>(complete, std::move(settings));
 }
 

@@ -41,31 +41,39 @@ void ReplaceAll(std::string& text, std::string_view from, std::string_view to) {
 }
 
 bool IsPathCharacter(unsigned char c) {
-  return std::isalnum(c) != 0 || c >= 0x80 || std::string_view("/._-+~@%=,").find(static_cast<char>(
-                                                  c)) != std::string_view::npos;
+  constexpr std::string_view kOthers = "/._-+~@%=";
+  return std::isalnum(c) != 0 || c >= 0x80 ||
+         kOthers.find(static_cast<char>(c)) != std::string_view::npos;
 }
 
-// "/home/me/x/a.h" -> "<host>/a.h", where "home" is a folder of this machine.
+// "/home/me/x/a.h" -> "<host>/a.h", where "home" is a folder of this machine. A path that merely
+// contains such a name ("x/home/a.h") loses its middle too, which harms nobody.
 std::string HideHostPaths(std::string_view line, const std::vector<std::string>& roots) {
+  constexpr std::string_view kShort = "<cuda>";
   std::string out;
   for (std::size_t i = 0; i < line.size();) {
-    const bool starts = line[i] == '/' && (i == 0 || !IsPathCharacter(static_cast<unsigned char>(
-                                                         line[i - 1])) || line[i - 1] == '=');
-    if (starts && (i == 0 || line[i - 1] != '>')) {
-      std::size_t end = i;
-      while (end < line.size() && IsPathCharacter(static_cast<unsigned char>(line[end]))) ++end;
-      const std::string_view path = line.substr(i, end - i);
-      const std::size_t slash = path.find('/', 1);
-      const std::string_view root = path.substr(1, std::min(slash, path.size()) - 1);
-      if (slash != std::string_view::npos &&
-          std::find(roots.begin(), roots.end(), root) != roots.end()) {
-        out += "<host>";
-        out += path.substr(path.rfind('/'));
-        i = end;
-        continue;
-      }
+    const bool is_short = line.substr(i).starts_with(kShort);
+    if (!is_short && line[i] != '/') {
+      out.push_back(line[i++]);
+      continue;
     }
-    out.push_back(line[i++]);
+    std::size_t end = is_short ? i + kShort.size() : i;
+    while (end < line.size() && IsPathCharacter(static_cast<unsigned char>(line[end]))) ++end;
+    const std::string_view path = line.substr(i, end - i);
+    const std::size_t slash = path.find('/', 1);
+    const bool hidden =
+        !is_short && slash != std::string_view::npos &&
+        std::find(roots.begin(), roots.end(), path.substr(1, slash - 1)) != roots.end();
+    if (hidden) {
+      out += "<host>";
+      out += path.substr(path.rfind('/'));
+    } else if (is_short) {
+      out += path;
+    } else {
+      out.push_back('/');
+      end = i + 1;
+    }
+    i = end;
   }
   return out;
 }
@@ -99,9 +107,8 @@ PathNames NamePaths(const std::vector<std::string>& include_folders) {
     const std::string canonical = fs::canonical(folder, error).string();
     if (!error && canonical != folder) names.emplace_back(canonical, "<cuda>");
   }
-  std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) {
-    return a.first.size() > b.first.size();
-  });
+  std::stable_sort(names.begin(), names.end(),
+                   [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
   return names;
 }
 
@@ -149,8 +156,8 @@ std::string SanitiseLog(std::string_view log, const PathNames& names,
   return kept;
 }
 
-std::map<std::string, PtxasInfo, std::less<>> ReadPtxas(std::string_view log) {
-  std::map<std::string, PtxasInfo, std::less<>> infos;
+PtxasInfos ReadPtxas(std::string_view log) {
+  PtxasInfos infos;
   std::string entry;     // the kernel being compiled
   std::string function;  // whose properties come in the next line
   ForEachLine(log, [&](std::string_view line) {
@@ -173,8 +180,8 @@ std::map<std::string, PtxasInfo, std::less<>> ReadPtxas(std::string_view log) {
       PtxasInfo& info = infos[entry];
       info.registers = *registers;
       info.static_shared = NumberBefore(line, " bytes smem").value_or(0);
-      info.stack = std::max(info.stack,
-                            NumberBefore(line, " bytes cumulative stack size").value_or(0));
+      info.stack =
+          std::max(info.stack, NumberBefore(line, " bytes cumulative stack size").value_or(0));
     }
   });
   infos.erase("");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -19,10 +20,10 @@ inline constexpr std::size_t kLogLineLimit = 1000;   // bytes
 using PathNames = std::vector<std::pair<std::string, std::string>>;
 PathNames NamePaths(const std::vector<std::string>& include_folders);
 
-// No host path is left: include folders get their short names, and any other absolute path below one
-// of `root_folders` (the names in "/" of this machine) becomes <host>/FILE. Lines of ptxas statistics
-// are dropped (see ReadPtxas), control characters become '?', long lines are cut, and when the whole
-// exceeds the limit the part from the first error on is kept.
+// No host path is left: include folders get their short names, and any other absolute path below
+// one of `root_folders` (the names in "/" of this machine) becomes <host>/FILE. Lines of ptxas
+// statistics are dropped (see ReadPtxas), control characters become '?', long lines are cut, and
+// when the whole exceeds the limit the part from the first error on is kept.
 std::string SanitiseLog(std::string_view log, const PathNames& names,
                         const std::vector<std::string>& root_folders);
 
@@ -37,8 +38,10 @@ struct PtxasInfo {
   std::int64_t stack = 0;  // frame, or the cumulative stack where that is told
   std::int64_t static_shared = 0;
 };
+using PtxasInfos = std::map<std::string, PtxasInfo, std::less<>>;
+
 // Lines that do not parse are skipped; of several reports about one function the last counts, since
 // ptxas speaks after the front end (whose messages may quote source made to look like its).
-std::map<std::string, PtxasInfo, std::less<>> ReadPtxas(std::string_view log);
+PtxasInfos ReadPtxas(std::string_view log);
 
 }  // namespace grove::codegen

@@ -11,14 +11,39 @@ namespace grove::codegen {
 namespace {
 
 // Whole options, or, ending in '=' or in the letter of -D and -U, what one may begin with.
-constexpr std::array<std::string_view, 33> kAllowed = {
-    "--use_fast_math", "-use_fast_math", "--fmad=", "-fmad=", "--ftz=", "-ftz=", "--prec-div=",
-    "-prec-div=", "--prec-sqrt=", "-prec-sqrt=", "--maxrregcount=", "-maxrregcount=",
-    "--extra-device-vectorization", "-extra-device-vectorization", "--std=", "-std=", "-D",
-    "--define-macro=", "-U", "--undefine-macro=", "--restrict", "-restrict", "--device-int128",
-    "-device-int128", "--diag-suppress=", "-diag-suppress=", "--disable-warnings", "-w",
-    "--builtin-move-forward=", "--builtin-initializer-list=", "--dopt=", "-dopt=",
-    "--ptxas-options=-O"};
+constexpr std::array<std::string_view, 33> kAllowed = {"--use_fast_math",
+                                                       "-use_fast_math",
+                                                       "--fmad=",
+                                                       "-fmad=",
+                                                       "--ftz=",
+                                                       "-ftz=",
+                                                       "--prec-div=",
+                                                       "-prec-div=",
+                                                       "--prec-sqrt=",
+                                                       "-prec-sqrt=",
+                                                       "--maxrregcount=",
+                                                       "-maxrregcount=",
+                                                       "--extra-device-vectorization",
+                                                       "-extra-device-vectorization",
+                                                       "--std=",
+                                                       "-std=",
+                                                       "-D",
+                                                       "--define-macro=",
+                                                       "-U",
+                                                       "--undefine-macro=",
+                                                       "--restrict",
+                                                       "-restrict",
+                                                       "--device-int128",
+                                                       "-device-int128",
+                                                       "--diag-suppress=",
+                                                       "-diag-suppress=",
+                                                       "--disable-warnings",
+                                                       "-w",
+                                                       "--builtin-move-forward=",
+                                                       "--builtin-initializer-list=",
+                                                       "--dopt=",
+                                                       "-dopt=",
+                                                       "--ptxas-options=-O"};
 
 bool IsPrefix(std::string_view allowed) {
   return allowed.back() == '=' || allowed == "-D" || allowed == "-U" ||
@@ -27,9 +52,8 @@ bool IsPrefix(std::string_view allowed) {
 
 bool Allowed(std::string_view option) {
   // One option is one line of text: nothing to hide a second one in.
-  const bool plain = std::all_of(option.begin(), option.end(), [](unsigned char c) {
-    return c >= 0x20 && c != 0x7f;
-  });
+  const bool plain = std::all_of(option.begin(), option.end(),
+                                 [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
   if (!plain || option.size() > 4096) return false;
   return std::any_of(kAllowed.begin(), kAllowed.end(), [&](std::string_view allowed) {
     if (!IsPrefix(allowed)) return option == allowed;

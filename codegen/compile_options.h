@@ -16,10 +16,10 @@ namespace grove::codegen {
 // spills. --fmad stays NVRTC's default (on).
 std::vector<std::string> BaseOptions();
 
-// kInvalidInput, naming it, for an architecture other than sm_NN, sm_NNN, with an optional a or f, and
-// for options outside the allow-list: NVRTC has options that read files (-I, -include, --pch), write
-// them (--time, --fdevice-time-trace) or change what the output is (-rdc, -dlto, -G, -lineinfo), and
-// a request may carry what a model wrote.
+// kInvalidInput, naming it, for an architecture other than sm_NN, sm_NNN, with an optional a or f,
+// and for options outside the allow-list: NVRTC has options that read files (-I, -include, --pch),
+// write them (--time, --fdevice-time-trace) or change what the output is (-rdc, -dlto, -G,
+// -lineinfo), and a request may carry what a model wrote.
 Status CheckRequest(const CompileRequest& request);
 
 // All options of a compilation. REQUIRES: CheckRequest(request). `nvrtc_major` tells which exist.

@@ -47,8 +47,11 @@ Result<CompileWorker> CompileWorker::Start(const WorkerSettings& settings) {
   options.folder = settings.toolkit.include_folders.empty()
                        ? std::filesystem::path("/")
                        : settings.toolkit.include_folders.front();
-  options.limits.file_size = Bytes(0);
-  if (!kSanitized) options.limits.address_space = settings.memory_limit;
+  // A sanitizer's runtime maps terabytes and grows files before main.
+  if (!kSanitized) {
+    options.limits.file_size = Bytes(0);
+    options.limits.address_space = settings.memory_limit;
+  }
   options.arguments = {settings.toolkit.nvrtc_library.string(),
                        std::to_string(kSanitized ? 0 : settings.memory_limit.value)};
   auto process = Process::Start(options);
@@ -69,9 +72,9 @@ Result<CompileWorker> CompileWorker::Start(const WorkerSettings& settings) {
   }
   if (!hello->error.empty()) return Fail(ErrorCode::kUnavailable, FirstLine(hello->error));
   worker.hello_ = *hello;
-  const auto sent = WriteFrame(worker.process_.channel(),
-                               static_cast<std::uint16_t>(Message::kHeaders),
-                               Encode(settings.headers), deadline);
+  const auto sent =
+      WriteFrame(worker.process_.channel(), static_cast<std::uint16_t>(Message::kHeaders),
+                 Encode(settings.headers), deadline);
   if (!sent) {
     return Fail(ErrorCode::kUnavailable, fmt::format("the compile worker did not start ({})",
                                                      worker.Bury(sent.error()).detail));
@@ -111,8 +114,8 @@ WorkerDeath CompileWorker::Bury(const FrameError& error) {
   const std::string& said = process_.ErrorText();
   std::string detail = status.Describe();
   if (!said.empty()) detail += ": " + FirstLine(said);
-  const bool aborted = status.signal == SIGABRT || status.signal == SIGSEGV ||
-                       status.signal == SIGBUS;
+  const bool aborted =
+      status.signal == SIGABRT || status.signal == SIGSEGV || status.signal == SIGBUS;
   if (status.code == kOutOfMemoryExitCode || (aborted && SaysOutOfMemory(said))) {
     return {Kind::kMemory, std::move(detail)};
   }

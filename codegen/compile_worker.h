@@ -25,10 +25,10 @@ struct WorkerSettings {
 // Why a worker gave no answer. It is dead now, whatever the kind.
 struct WorkerDeath {
   enum class Kind {
-    kTimeout,   // killed at the deadline
-    kMemory,    // it ran into its memory limit
-    kCrashed,   // the compiler died: SIGSEGV, SIGABRT, an answer that is none
-    kOutside,   // SIGKILL, SIGTERM from somebody else: says nothing about the program
+    kTimeout,  // killed at the deadline
+    kMemory,   // it ran into its memory limit
+    kCrashed,  // the compiler died: SIGSEGV, SIGABRT, an answer that is none
+    kOutside,  // SIGKILL, SIGTERM from somebody else: says nothing about the program
   };
   Kind kind = Kind::kCrashed;
   std::string detail;  // "killed by SIGSEGV"

@@ -1,7 +1,8 @@
-// grove-compile-worker NVRTC_LIBRARY ADDRESS_SPACE: compiles what the head sends over the channel on descriptor 0,
-// one program after another, until the head closes it. Started by codegen/compile_worker.cc with its
-// limits, an empty environment and a folder that holds nothing but CUDA headers. ADDRESS_SPACE is the
-// limit in bytes that the head sets on this process, 0 for none.
+// grove-compile-worker NVRTC_LIBRARY ADDRESS_SPACE: compiles what the head sends over the channel
+// on descriptor 0, one program after another, until the head closes it. Started by
+// codegen/compile_worker.cc with its limits, an empty environment and a folder that holds nothing
+// but CUDA headers. ADDRESS_SPACE is the limit in bytes that the head sets on this process, 0 for
+// none.
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -39,12 +40,13 @@ void WatchMemory(std::size_t limit) {
   if (limit == 0) return;
   g_probe_size = std::max(kLeastProbe, limit / 8);
   std::set_new_handler([] { ::_exit(kOutOfMemoryExitCode); });
-  static std::array<char, 32 * 1024> stack;  // a stack overflow needs another stack to be handled on
+  static std::array<char, 32 * 1024>
+      stack;  // a stack overflow needs another stack to be handled on
   stack_t alternate{};
   alternate.ss_sp = stack.data();
   alternate.ss_size = stack.size();
   ::sigaltstack(&alternate, nullptr);
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = OnFatalSignal;
   action.sa_flags = SA_ONSTACK | SA_NODEFER;
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS}) ::sigaction(signal, &action, nullptr);

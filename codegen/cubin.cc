@@ -1,27 +1,30 @@
 #include "codegen/cubin.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 
 #include <elf.h>
 #include <fmt/format.h>
 
-#include <cstring>
-
 namespace grove::codegen {
 namespace {
 
-constexpr Elf64_Half kMachineCuda = 190;      // EM_CUDA
-constexpr unsigned char kEntryFlag = 0x10;    // st_other of a __global__ function
-constexpr std::size_t kMaxSections = 65536;   // far more than NVRTC makes of 1 MiB of source
+constexpr Elf64_Half kMachineCuda = 190;     // EM_CUDA
+constexpr unsigned char kEntryFlag = 0x10;   // st_other of a __global__ function
+constexpr std::size_t kMaxSections = 65536;  // far more than NVRTC makes of 1 MiB of source
 
 // Attributes of .nv.info (EIATTR_*), as cuobjdump names them.
 constexpr std::uint8_t kMaxThreads = 0x05;    // u32 x, y, z
 constexpr std::uint8_t kFrameSize = 0x11;     // u32 symbol, u32 bytes
 constexpr std::uint8_t kMinStackSize = 0x12;  // u32 symbol, u32 bytes
 constexpr std::uint8_t kRegCount = 0x2f;      // u32 symbol, u32 registers
-constexpr std::uint8_t kSized = 0x04;         // format: u16 size, then data
+// From sm_90 on, CUDA keeps 1 KB of every block's shared memory, in front of the kernel's own. The
+// section's size then includes it; the section below is there to say so.
+constexpr std::int64_t kReservedShared = 1024;  // bytes
+constexpr std::string_view kReservedSection = ".nv.shared.reserved.0";
+constexpr std::uint8_t kSized = 0x04;  // format: u16 size, then data
 
 std::optional<std::string_view> Slice(std::string_view bytes, std::uint64_t offset,
                                       std::uint64_t size) {
@@ -156,10 +159,13 @@ Result<std::vector<CubinKernel>> ReadCubin(std::string_view cubin) {
         });
     if (!whole) return Damaged("its attributes are cut off");
   }
+  const bool reserves = Find(*sections, kReservedSection) != nullptr;
   for (CubinKernel& kernel : kernels) {
     if (const Section* shared = Find(*sections, ".nv.shared." + kernel.name)) {
-      kernel.static_shared = static_cast<std::int64_t>(
-          std::min<std::uint64_t>(shared->size, std::uint64_t{1} << 40));
+      kernel.static_shared =
+          static_cast<std::int64_t>(std::min<std::uint64_t>(shared->size, std::uint64_t{1} << 40));
+      if (reserves)
+        kernel.static_shared = std::max<std::int64_t>(0, kernel.static_shared - kReservedShared);
     }
     const Section* info = Find(*sections, ".nv.info." + kernel.name);
     if (info == nullptr) continue;

@@ -10,18 +10,18 @@ namespace grove::codegen {
 namespace {
 
 // Of the toolkit, for device code.
-constexpr std::array<std::string_view, 19> kToolkit = {
+constexpr std::array<std::string_view, 18> kToolkit = {
     "cuda_fp16.h",      "cuda_bf16.h",
     "cuda_fp8.h",       "cuda_fp6.h",
     "cuda_fp4.h",       "mma.h",
-    "cuda.h",           "cooperative_groups.h",
+    "cuComplex.h",      "cooperative_groups.h",
     "cuda_pipeline.h",  "cuda_pipeline_primitives.h",
     "cuda_awbarrier.h", "cuda_awbarrier_primitives.h",
-    "cuComplex.h",      "math_constants.h",
-    "cuda_fp16.hpp",    "cuda_bf16.hpp",
-    "cuda_fp8.hpp",     "cuda_fp6.hpp",
-    "cuda_fp4.hpp",
+    "math_constants.h", "cuda_fp16.hpp",
+    "cuda_bf16.hpp",    "cuda_fp8.hpp",
+    "cuda_fp6.hpp",     "cuda_fp4.hpp",
 };
+constexpr std::size_t kToolkitNamed = 13;  // in messages; the rest are their insides
 constexpr std::array<std::string_view, 4> kToolkitFolders = {"cuda/", "cub/", "nv/",
                                                              "cooperative_groups/"};
 
@@ -33,15 +33,40 @@ constexpr std::array<std::string_view, 9> kEmpty = {
 };
 
 // C++ headers that cuda/std has under the same name.
-constexpr std::array<std::string_view, 15> kForwarded = {
-    "algorithm", "array",    "bit",   "complex", "concepts", "functional",  "iterator", "limits",
-    "numeric",   "optional", "ratio", "span",    "tuple",    "type_traits", "utility"};
+constexpr std::array<std::string_view, 14> kForwarded = {
+    "array",   "bit",      "complex", "concepts", "functional", "iterator",    "limits",
+    "numeric", "optional", "ratio",   "span",     "tuple",      "type_traits", "utility"};
 
-// C headers served from memory, and the C++ names of the same.
-constexpr std::array<std::string_view, 20> kC = {
-    "limits.h", "climits",  "stdint.h", "cstdint",  "inttypes.h", "float.h",         "cfloat",
-    "math.h",   "cmath",    "stddef.h", "cstddef",  "assert.h",   "cassert",         "stdio.h",
-    "cstdio",   "stdlib.h", "cstdlib",  "string.h", "cstring",    "initializer_list"};
+// Other headers served from memory.
+constexpr std::array<std::string_view, 22> kServed = {
+    "cuda.h",   "limits.h", "climits",   "stdint.h",        "cstdint",  "inttypes.h",
+    "float.h",  "cfloat",   "math.h",    "cmath",           "stddef.h", "cstddef",
+    "assert.h", "cassert",  "stdio.h",   "cstdio",          "stdlib.h", "cstdlib",
+    "string.h", "cstring",  "algorithm", "initializer_list"};
+
+// The toolkit's own declares host functions, which NVRTC refuses; kernels need the descriptor type.
+constexpr std::string_view kCuda = R"(
+#ifndef CUDA_VERSION
+#define CUDA_VERSION (__CUDACC_VER_MAJOR__ * 1000 + __CUDACC_VER_MINOR__ * 10)
+#endif
+typedef struct alignas(64) CUtensorMap_st {
+  unsigned long long opaque[16];
+} CUtensorMap;
+)";
+
+// The toolkit has no cuda/std/algorithm.
+constexpr std::string_view kAlgorithm = R"(
+namespace std {
+template <typename T>
+__host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
+template <typename T>
+__host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
+template <typename T>
+__host__ __device__ constexpr const T& clamp(const T& value, const T& low, const T& high) {
+  return value < low ? low : high < value ? high : value;
+}
+}
+)";
 
 constexpr std::string_view kStdint = R"(
 typedef signed char int8_t;
@@ -262,6 +287,8 @@ std::vector<std::pair<std::string, std::string>> BuiltinHeaders() {
     headers.emplace_back(std::string(name), std::move(content));
   };
   for (const std::string_view name : kEmpty) add(name, Once(""));
+  add("cuda.h", Once(kCuda));
+  add("algorithm", Once(kAlgorithm));
   add("limits.h", Once(kLimits));
   add("climits", Once("#include <limits.h>\n"));
   add("stdint.h", Once(fmt::format("#include <limits.h>\n{}", kStdint)));
@@ -307,14 +334,15 @@ bool HeaderAllowed(std::string_view name) {
     }
     return before != '/';
   }
-  return std::any_of(kEmpty.begin(), kEmpty.end(), is) || std::any_of(kC.begin(), kC.end(), is) ||
+  return std::any_of(kEmpty.begin(), kEmpty.end(), is) ||
+         std::any_of(kServed.begin(), kServed.end(), is) ||
          std::any_of(kForwarded.begin(), kForwarded.end(), is);
 }
 
 std::string AllowedHeaders() {
   return fmt::format("{}, {}*, {}, {}, {}",
-                     fmt::join(kToolkit.begin(), kToolkit.begin() + 14, ", "),
-                     fmt::join(kToolkitFolders, "*, "), kEmpty.front(), fmt::join(kC, ", "),
+                     fmt::join(kToolkit.begin(), kToolkit.begin() + kToolkitNamed, ", "),
+                     fmt::join(kToolkitFolders, "*, "), kEmpty.front(), fmt::join(kServed, ", "),
                      fmt::join(kForwarded, ", "));
 }
 

@@ -14,7 +14,8 @@ constexpr std::uintmax_t kMaxTemplate = 1 << 20;
 // Of a compiler log in a repair prompt: the first errors matter, the rest is mostly their echo.
 constexpr std::size_t kMaxMessage = 6000;
 
-void SetLines(mustache::data& data, const std::string& name, const std::vector<std::string>& lines) {
+void SetLines(mustache::data& data, const std::string& name,
+              const std::vector<std::string>& lines) {
   mustache::data list{mustache::data::type::list};
   for (const std::string& line : lines) list.push_back(mustache::data(ideas::Shield(line)));
   data.set(name, list);

@@ -36,11 +36,11 @@ Result<llm::Request> BuildImplementRequest(
 // A program that failed and what is known about the failure, all sanitised (no host path).
 struct RepairContext {
   ImplementContext implement;
-  std::string source;        // as the model wrote it; empty when no program could be read
+  std::string source;  // as the model wrote it; empty when no program could be read
   std::string plan;
-  std::string verdict;       // "compile_error", "wrong_result", ...
-  std::string case_name;     // empty when it belongs to no case
-  std::string message;       // the compiler's log, the worst element, the fault
+  std::string verdict;               // "compile_error", "wrong_result", ...
+  std::string case_name;             // empty when it belongs to no case
+  std::string message;               // the compiler's log, the worst element, the fault
   std::vector<std::string> earlier;  // verdicts of earlier attempts at this candidate, oldest first
 };
 

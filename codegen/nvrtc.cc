@@ -34,7 +34,7 @@ std::string Fetch(struct NvrtcProgram* program, Sizer size_of, Getter get, bool 
   if (size_of(program, &size) != 0 || size == 0) return {};
   std::string bytes(size, '\0');
   if (get(program, bytes.data()) != 0) return {};
-  if (text) bytes.pop_back();  // NVRTC counts the terminating NUL
+  while (text && !bytes.empty() && bytes.back() == '\0') bytes.pop_back();  // one, at times two
   return bytes;
 }
 

@@ -17,12 +17,12 @@ namespace grove::codegen {
 using Header = std::pair<std::string, std::string>;
 
 struct NvrtcOutput {
-  int result = 0;           // nvrtcResult: 0 success, 1 out of memory, 5 invalid option, 6 compilation
+  int result = 0;  // nvrtcResult: 0 success, 1 out of memory, 5 invalid option, 6 compilation
   std::string result_name;  // "NVRTC_ERROR_COMPILATION"
   std::string log;          // as NVRTC wrote it: holds host paths
   std::string ptx;
   std::string cubin;
-  Milliseconds time{0};     // of nvrtcCompileProgram
+  Milliseconds time{0};  // of nvrtcCompileProgram
 };
 
 class Nvrtc {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/suggest.h"
 #include "codegen/plan.h"
@@ -192,20 +193,34 @@ class Resolver {
     return Fail(error.code, std::move(message));
   }
 
-  Result<std::int64_t> Evaluate(const Expr& expression, std::string_view place) const {
+  // Where an expression stands; put into words only for a message, since a plan may have 10^5
+  // launches.
+  struct Where {
+    std::string_view place, field;
+    std::optional<std::size_t> index;
+
+    std::string Text() const {
+      std::string text(place);
+      if (!field.empty()) text += fmt::format("{}{}", text.empty() ? "" : ".", field);
+      if (index) text += fmt::format("[{}]", *index);
+      return text;
+    }
+  };
+
+  Result<std::int64_t> Evaluate(const Expr& expression, const Where& where) const {
     Result<std::int64_t> value =
         expression.Evaluate([this](std::string_view name) { return Find(name); });
-    if (!value) return Explain(value.error(), place, expression);
+    if (!value) return Explain(value.error(), where.Text(), expression);
     return value;
   }
 
   // A size within [least, most].
-  Result<std::int64_t> Size(const Expr& expression, std::string_view place, std::int64_t least,
+  Result<std::int64_t> Size(const Expr& expression, const Where& where, std::int64_t least,
                             std::int64_t most) const {
-    Result<std::int64_t> value = Evaluate(expression, place);
+    Result<std::int64_t> value = Evaluate(expression, where);
     if (value && (*value < least || *value > most)) {
-      return Bad(place, fmt::format("{} is {}, expected {} to {}", expression.text(), *value, least,
-                                    most));
+      return Bad(where.Text(), fmt::format("{} is {}, expected {} to {}", expression.text(), *value,
+                                           least, most));
     }
     return value;
   }
@@ -237,8 +252,8 @@ class Resolver {
       const std::string place = fmt::format("{}workspace[{}].shape", prefix, i);
       std::vector<std::int64_t> shape;
       for (std::size_t k = 0; k < workspace.shape.size(); ++k) {
-        Result<std::int64_t> extent = Size(workspace.shape[k], fmt::format("{}[{}]", place, k), 1,
-                                           std::numeric_limits<std::int64_t>::max());
+        Result<std::int64_t> extent =
+            Size(workspace.shape[k], {place, {}, k}, 1, std::numeric_limits<std::int64_t>::max());
         if (!extent) return Fail(std::move(extent).error());
         shape.push_back(*extent);
       }
@@ -300,13 +315,13 @@ class Resolver {
                                              rank, map.tensor, map.box.size()));
     }
     for (std::size_t k = 0; k < rank; ++k) {
-      Result<std::int64_t> box = Size(map.box[k], fmt::format("{}.box[{}]", place, k), 1, 256);
+      Result<std::int64_t> box = Size(map.box[k], {place, "box", k}, 1, 256);
       if (!box) return Fail(std::move(box).error());
       resolved.box.push_back(*box);
       std::int64_t stride = 1;
       if (!map.element_strides.empty()) {
         Result<std::int64_t> value =
-            Size(map.element_strides[k], fmt::format("{}.element_strides[{}]", place, k), 1, 8);
+            Size(map.element_strides[k], {place, "element_strides", k}, 1, 8);
         if (!value) return Fail(std::move(value).error());
         stride = *value;
       }
@@ -367,11 +382,11 @@ class Resolver {
   }
 
   Status ResolveRepeat(const Repeat& repeat, const std::string& place) {
-    const Result<std::int64_t> from = Evaluate(repeat.from, place + ".from");
+    const Result<std::int64_t> from = Evaluate(repeat.from, {place, "from", {}});
     if (!from) return Fail(from.error());
-    const Result<std::int64_t> to = Evaluate(repeat.to, place + ".to");
+    const Result<std::int64_t> to = Evaluate(repeat.to, {place, "to", {}});
     if (!to) return Fail(to.error());
-    const Result<std::int64_t> step = Evaluate(repeat.step, place + ".step");
+    const Result<std::int64_t> step = Evaluate(repeat.step, {place, "step", {}});
     if (!step) return Fail(step.error());
     if (*step <= 0) {
       return Bad(place + ".step", fmt::format("the step is {}, expected at least 1", *step));
@@ -401,11 +416,11 @@ class Resolver {
   }
 
   Result<std::array<std::int64_t, 3>> Extent(const std::array<Expr, 3>& extent,
-                                             const std::string& place,
+                                             std::string_view place, std::string_view field,
                                              const std::array<std::int64_t, 3>& most) const {
     std::array<std::int64_t, 3> values{};
     for (std::size_t i = 0; i < 3; ++i) {
-      Result<std::int64_t> value = Size(extent[i], fmt::format("{}[{}]", place, i), 1, most[i]);
+      Result<std::int64_t> value = Size(extent[i], {place, field, i}, 1, most[i]);
       if (!value) return Fail(std::move(value).error());
       values[i] = *value;
     }
@@ -432,9 +447,8 @@ class Resolver {
     resolved.kernel = launch.kernel;
     resolved.cooperative = launch.cooperative;
     resolved.dependent = launch.dependent;
-    Result<std::array<std::int64_t, 3>> grid =
-        Extent(launch.grid, place + ".grid",
-               {limits_.max_grid_x, limits_.max_grid_yz, limits_.max_grid_yz});
+    Result<std::array<std::int64_t, 3>> grid = Extent(
+        launch.grid, place, "grid", {limits_.max_grid_x, limits_.max_grid_yz, limits_.max_grid_yz});
     if (!grid) return Fail(std::move(grid).error());
     resolved.grid = *grid;
     // No overflow even at the limits: (2^31 - 1) * 65535 * 65535 < 2^63.
@@ -444,7 +458,7 @@ class Resolver {
                              resolved.grid[1], resolved.grid[2], limits_.max_blocks));
     }
     Result<std::array<std::int64_t, 3>> block =
-        Extent(launch.block, place + ".block", {kMaxBlockXY, kMaxBlockXY, kMaxBlockZ});
+        Extent(launch.block, place, "block", {kMaxBlockXY, kMaxBlockXY, kMaxBlockZ});
     if (!block) return Fail(std::move(block).error());
     resolved.block = *block;
     if (resolved.threads() > limits_.max_threads_per_block) {
@@ -452,14 +466,14 @@ class Resolver {
                                                limits_.max_threads_per_block));
     }
     Result<std::int64_t> shared =
-        Size(launch.shared_bytes, place + ".shared", 0, limits_.max_shared);
+        Size(launch.shared_bytes, {place, "shared", {}}, 0, limits_.max_shared);
     if (!shared) return Fail(std::move(shared).error());
     resolved.shared_bytes = *shared;
     if (launch.cluster) {
       if (Status s = ResolveCluster(*launch.cluster, place + ".cluster", resolved); !s) return s;
     }
     for (std::size_t i = 0; i < launch.args.size(); ++i) {
-      Result<ResolvedArg> arg = ResolveArg(launch.args[i], fmt::format("{}.args[{}]", place, i));
+      Result<ResolvedArg> arg = ResolveArg(launch.args[i], {place, "args", i});
       if (!arg) return Fail(std::move(arg).error());
       resolved.args.push_back(*arg);
     }
@@ -471,7 +485,7 @@ class Resolver {
   Status ResolveCluster(const std::array<Expr, 3>& extent, const std::string& place,
                         ResolvedLaunch& launch) const {
     Result<std::array<std::int64_t, 3>> cluster =
-        Extent(extent, place, {limits_.max_cluster, limits_.max_cluster, limits_.max_cluster});
+        Extent(extent, place, {}, {limits_.max_cluster, limits_.max_cluster, limits_.max_cluster});
     if (!cluster) return Fail(std::move(cluster).error());
     const std::int64_t blocks = (*cluster)[0] * (*cluster)[1] * (*cluster)[2];
     if (blocks > limits_.max_cluster) {
@@ -498,32 +512,32 @@ class Resolver {
     return arg;
   }
 
-  static Result<ResolvedArg> IntegerArg(ScalarType type, std::int64_t value,
-                                        std::string_view place) {
+  static Result<ResolvedArg> IntegerArg(ScalarType type, std::int64_t value, const Where& where) {
     if (type == ScalarType::kI64) return ScalarArg(value);
     if (value < std::numeric_limits<std::int32_t>::min() ||
         value > std::numeric_limits<std::int32_t>::max()) {
-      return Bad(place, fmt::format("{} does not fit i32; pass it as {{\"i64\": ...}}", value));
+      return Bad(where.Text(),
+                 fmt::format("{} does not fit i32; pass it as {{\"i64\": ...}}", value));
     }
     return ScalarArg(static_cast<std::int32_t>(value));
   }
 
-  static Result<ResolvedArg> RealArg(ScalarType type, double value, std::string_view place) {
+  static Result<ResolvedArg> RealArg(ScalarType type, double value, const Where& where) {
     if (type == ScalarType::kF64) return ScalarArg(value);
     const auto narrow = static_cast<float>(value);
     if (std::isinf(narrow) && !std::isinf(value)) {
-      return Bad(place, fmt::format("{} does not fit f32", value));
+      return Bad(where.Text(), fmt::format("{} does not fit f32", value));
     }
     return ScalarArg(narrow);
   }
 
-  Result<ResolvedArg> ResolveArg(const Arg& arg, const std::string& place) const {
+  Result<ResolvedArg> ResolveArg(const Arg& arg, const Where& where) const {
     switch (arg.kind) {
       case Arg::Kind::kBuffer:
-        return ResolveName(arg.name, place);
+        return ResolveName(arg.name, where);
       case Arg::Kind::kTensorMap: {
         const auto index = IndexOf(variant_->tensor_maps, arg.name);
-        if (!index) return Bad(place, fmt::format("unknown tensor map '{}'", arg.name));
+        if (!index) return Bad(where.Text(), fmt::format("unknown tensor map '{}'", arg.name));
         ResolvedArg resolved;
         resolved.kind = ResolvedArg::Kind::kTensorMap;
         resolved.index = *index;
@@ -534,21 +548,21 @@ class Resolver {
         break;
     }
     if (arg.type == ScalarType::kI32 || arg.type == ScalarType::kI64) {
-      const Result<std::int64_t> value = Evaluate(arg.expression, place);
+      const Result<std::int64_t> value = Evaluate(arg.expression, where);
       if (!value) return Fail(value.error());
-      return IntegerArg(arg.type, *value, place);
+      return IntegerArg(arg.type, *value, where);
     }
-    if (arg.real) return RealArg(arg.type, *arg.real, place);
+    if (arg.real) return RealArg(arg.type, *arg.real, where);
     if (const seeds::Scalar* scalar = FindScalar(arg.expression.text())) {
-      return RealArg(arg.type, scalar->value, place);
+      return RealArg(arg.type, scalar->value, where);
     }
-    const Result<std::int64_t> value = Evaluate(arg.expression, place);
+    const Result<std::int64_t> value = Evaluate(arg.expression, where);
     if (!value) return Fail(value.error());
-    return RealArg(arg.type, static_cast<double>(*value), place);
+    return RealArg(arg.type, static_cast<double>(*value), where);
   }
 
   // A plain name: a buffer if there is one of that name, else an i32.
-  Result<ResolvedArg> ResolveName(const std::string& name, const std::string& place) const {
+  Result<ResolvedArg> ResolveName(const std::string& name, const Where& where) const {
     ResolvedArg resolved;
     if (const auto tensor = IndexOf(case_.tensors, name)) {
       resolved.kind = ResolvedArg::Kind::kTensor;
@@ -560,13 +574,13 @@ class Resolver {
       resolved.index = *workspace;
       return resolved;
     }
-    if (const auto value = Find(name)) return IntegerArg(ScalarType::kI32, *value, place);
+    if (const auto value = Find(name)) return IntegerArg(ScalarType::kI32, *value, where);
     if (FindScalar(name) != nullptr) {
-      return Bad(place, fmt::format("'{}' is not an integer{}", name, Advice(name)));
+      return Bad(where.Text(), fmt::format("'{}' is not an integer{}", name, Advice(name)));
     }
     std::vector<std::string> known = BufferNames();
     for (std::string& other : KnownNames()) known.push_back(std::move(other));
-    return Bad(place, UnknownName("name", name, known));
+    return Bad(where.Text(), UnknownName("name", name, known));
   }
 
   const LaunchPlan& plan_;

@@ -1,5 +1,6 @@
 #include "codegen/program.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -12,12 +13,17 @@ namespace {
 
 using Kind = SourceToken::Kind;
 
-bool IsPunctuation(const SourceToken& token) { return token.kind == Kind::kPunctuation; }
-
 // Whether the blank between two tokens may matter ("+ +" is not "++", "return x" not "returnx").
 bool BlankMatters(const SourceToken& before, const SourceToken& after) {
   if (before.in_directive || before.kind == Kind::kNumber) return true;
-  return IsPunctuation(before) == IsPunctuation(after);
+  const bool punctuation = before.kind == Kind::kPunctuation;
+  if (punctuation != (after.kind == Kind::kPunctuation)) return false;
+  if (!punctuation) return true;
+  static constexpr std::array<std::string_view, 30> kJoined = {
+      "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>", "==", "!=", "<=",
+      ">=", "&&", "||", "->", "::", ".*", "..", "##", "//", "/*", "<:", ":>", "<%", "%>", "%:"};
+  const std::string joined = std::string(before.text) + std::string(after.text);
+  return std::find(kJoined.begin(), kJoined.end(), joined) != kJoined.end();
 }
 
 // The source without comments and needless blanks; directives keep their lines.

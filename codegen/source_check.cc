@@ -103,7 +103,7 @@ class Checker {
   }
   bool Valid(std::size_t i) const { return i < tokens_.size(); }
 
-  Status CheckDirective(std::size_t hash) const {
+  Status CheckDirective(std::size_t hash) {
     const std::size_t name_at = Next(hash);
     if (!Valid(name_at)) return {};  // "#" alone does nothing
     const SourceToken& name = tokens_[name_at];
@@ -118,6 +118,9 @@ class Checker {
     if (name.text == "pragma") return CheckPragma(name_at);
     if (name.text == "if" || name.text == "elif") {
       for (std::size_t i = Next(name_at); Valid(i); i = Next(i)) {
+        if (tokens_[i].kind == Kind::kIdentifier) {
+          if (Status s = CheckName(i); !s) return s;
+        }
         if (tokens_[i].kind == Kind::kString) {
           return Refuse(tokens_[i], "a string in the condition of #{}", name.text);
         }

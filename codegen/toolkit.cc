@@ -136,10 +136,11 @@ std::vector<fs::path> LoaderFolders() {
 Result<Toolkit> FindToolkit(const fs::path& cuda_home) {
   if (!cuda_home.empty()) {
     if (auto toolkit = ToolkitAt(cuda_home)) return *toolkit;
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("no NVRTC (libnvrtc.so) under {}: install the CUDA toolkit 12.4 or newer "
-                            "or name its folder",
-                            cuda_home.string()));
+    return Fail(
+        ErrorCode::kUnavailable,
+        fmt::format("no NVRTC (libnvrtc.so) under {}: install the CUDA toolkit 12.4 or newer "
+                    "or name its folder",
+                    cuda_home.string()));
   }
   std::string searched;
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
@@ -163,16 +164,18 @@ Result<Toolkit> FindToolkit(const fs::path& cuda_home) {
   for (const fs::path& site : SitePackages()) {
     if (auto toolkit = ToolkitInWheels(site)) return *toolkit;
   }
-  return Fail(ErrorCode::kUnavailable,
-              fmt::format("no NVRTC (libnvrtc.so): searched {}/usr/local/cuda, the loader's path and "
-                          "Python wheels; install the CUDA toolkit 12.4 or newer, or pip install "
-                          "nvidia-cuda-nvrtc nvidia-cuda-runtime, or set CUDA_HOME",
-                          searched));
+  return Fail(
+      ErrorCode::kUnavailable,
+      fmt::format("no NVRTC (libnvrtc.so): searched {}/usr/local/cuda, the loader's path and "
+                  "Python wheels; install the CUDA toolkit 12.4 or newer, or pip install "
+                  "nvidia-cuda-nvrtc nvidia-cuda-runtime, or set CUDA_HOME",
+                  searched));
 }
 
 fs::path DefaultCacheFolder() {
   if (const std::string own = Variable("GROVE_CACHE"); !own.empty()) return own;
-  if (const std::string xdg = Variable("XDG_CACHE_HOME"); !xdg.empty()) return fs::path(xdg) / "grove";
+  if (const std::string xdg = Variable("XDG_CACHE_HOME"); !xdg.empty())
+    return fs::path(xdg) / "grove";
   if (const std::string home = Variable("HOME"); !home.empty()) {
     return fs::path(home) / ".cache" / "grove";
   }

@@ -53,10 +53,7 @@ VerdictKind KindOf(emulator::Fault::Kind kind) {
 }
 
 ExecutionFault ToExecutionFault(const emulator::Fault& fault, const std::string& kernel) {
-  return {KindOf(fault.kind),
-          fmt::format("kernel {}, block ({},{},{}), thread ({},{},{}): {}", kernel, fault.block[0],
-                      fault.block[1], fault.block[2], fault.thread[0], fault.thread[1],
-                      fault.thread[2], fault.message)};
+  return {KindOf(fault.kind), fmt::format("kernel {}: {}", kernel, fault.message)};
 }
 
 // One buffer per tensor of the case, in its order; only those of one role are filled in.

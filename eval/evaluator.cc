@@ -93,10 +93,12 @@ Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
     judgement.error = std::max(judgement.error, report.worst_row_l2);
     if (!Within(report, tolerance)) {
       // Where the inputs' conditioning sets the tolerance, the error says nothing of a class.
-      const auto achieved = report.non_finite_mismatch() || task_case.tolerance
-                                ? std::nullopt
-                                : ClassifyError(report.worst_row_l2, task.reduction[case_index]);
-      const bool lower = achieved && *achieved > task.demanded && stage != Stage::kStability;
+      std::optional<seeds::PrecisionClass> achieved;
+      if (!report.non_finite_mismatch() && !task_case.tolerance) {
+        achieved = ClassifyError(report.worst_row_l2, task.reduction[case_index]);
+      }
+      const bool lower =
+          achieved.has_value() && *achieved > task.demanded && stage != Stage::kStability;
       VerdictKind kind = stage == Stage::kStability ? VerdictKind::kUnstable
                          : lower                    ? VerdictKind::kLowerClass
                                                     : VerdictKind::kWrongResult;

@@ -217,28 +217,42 @@ void FillChunk(const Recipe& recipe, std::uint64_t seed, std::uint64_t tensor_in
   for (std::int64_t j = 0; j < count; ++j) StoreElement(recipe.dtype, out, j, values[j]);
 }
 
-// The poison as the first SizeOf(dtype) bytes.
-std::array<std::byte, 8> Poison(DType dtype, int which) {
-  std::uint64_t bits = which == 0 ? 0xa5a5a5a5a5a5a5a5U : 0x5a5a5a5a5a5a5a5aU;
+// The poison in its low bytes.
+std::uint64_t Poison(DType dtype, int which) {
   switch (dtype) {
     case DType::kF64:
-      bits = which == 0 ? 0x7ff8badc0ffee000U : 0xc2d5f3a1b7c94e6dU;
-      break;
+      return which == 0 ? 0x7ff8badc0ffee000U : 0xc2d5f3a1b7c94e6dU;
     case DType::kF32:
-      bits = which == 0 ? 0x7fc0ba5eU : 0xcb1d6f4bU;
-      break;
+      return which == 0 ? 0x7fc0ba5eU : 0xcb1d6f4bU;
     case DType::kF16:
-      bits = which == 0 ? 0x7e5aU : 0xf1a5U;
-      break;
+      return which == 0 ? 0x7e5aU : 0xf1a5U;
     case DType::kBF16:
-      bits = which == 0 ? 0x7fd5U : 0xcb1dU;
-      break;
+      return which == 0 ? 0x7fd5U : 0xcb1dU;
     default:
-      break;
+      return which == 0 ? 0xa5a5a5a5a5a5a5a5U : 0x5a5a5a5a5a5a5a5aU;
   }
-  std::array<std::byte, 8> bytes;
-  std::memcpy(bytes.data(), &bits, sizeof bits);
-  return bytes;
+}
+
+// Calls `action` with an unsigned integer of the type's size.
+template <typename Action>
+auto WithWord(DType dtype, Action action) {
+  switch (SizeOf(dtype)) {
+    case 8:
+      return action(std::uint64_t{});
+    case 4:
+      return action(std::uint32_t{});
+    case 2:
+      return action(std::uint16_t{});
+    default:
+      return action(std::uint8_t{});
+  }
+}
+
+template <typename Word>
+Word LoadWord(const std::byte* data, std::size_t index) {
+  Word word;
+  std::memcpy(&word, data + index * sizeof(Word), sizeof(Word));
+  return word;
 }
 
 }  // namespace
@@ -275,25 +289,26 @@ double InputElement(const seeds::Tensor& tensor, std::uint64_t seed, std::uint64
 }
 
 void FillPoison(std::span<std::byte> out, DType dtype, int which) {
-  const auto poison = Poison(dtype, which);
-  const std::size_t size = SizeOf(dtype);
-  for (std::size_t i = 0; i + size <= out.size(); i += size) {
-    std::memcpy(out.data() + i, poison.data(), size);
-  }
+  WithWord(dtype, [&]<typename Word>(Word) {
+    const auto poison = static_cast<Word>(Poison(dtype, which));
+    for (std::size_t i = 0; i < out.size() / sizeof(Word); ++i) {
+      std::memcpy(out.data() + i * sizeof(Word), &poison, sizeof(Word));
+    }
+  });
 }
 
 std::int64_t FirstPoison(std::span<const std::byte> run0, std::span<const std::byte> run1,
                          DType dtype, std::int64_t first) {
-  const auto poison0 = Poison(dtype, 0);
-  const auto poison1 = Poison(dtype, 1);
-  const std::size_t size = SizeOf(dtype);
-  for (std::size_t i = 0; i + size <= run0.size(); i += size) {
-    if (std::memcmp(run0.data() + i, poison0.data(), size) == 0 &&
-        std::memcmp(run1.data() + i, poison1.data(), size) == 0) {
-      return first + static_cast<std::int64_t>(i / size);
+  return WithWord(dtype, [&]<typename Word>(Word) -> std::int64_t {
+    const auto poison0 = static_cast<Word>(Poison(dtype, 0));
+    const auto poison1 = static_cast<Word>(Poison(dtype, 1));
+    for (std::size_t i = 0; i < run0.size() / sizeof(Word); ++i) {
+      if (LoadWord<Word>(run0.data(), i) == poison0 && LoadWord<Word>(run1.data(), i) == poison1) {
+        return first + static_cast<std::int64_t>(i);
+      }
     }
-  }
-  return -1;
+    return -1;
+  });
 }
 
 }  // namespace grove::eval

@@ -13,9 +13,9 @@ namespace {
 
 // Names of the sections of all prompts.
 constexpr std::array<std::string_view, 17> kSections = {
-    "task",   "device",  "parent",  "lineage",   "tried_here", "tried_elsewhere",
-    "hints",  "goal",    "playbook", "request",  "idea",       "rules",
-    "reply",  "failure", "failed",  "attempts",  "branch"};
+    "task",  "device",  "parent",   "lineage",  "tried_here", "tried_elsewhere",
+    "hints", "goal",    "playbook", "request",  "idea",       "rules",
+    "reply", "failure", "failed",   "attempts", "branch"};
 
 std::string Size(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
@@ -74,21 +74,26 @@ TaskFacts DescribeTask(const seeds::Task& task) {
 
 std::string_view Name(TriedIdea::Outcome outcome) {
   switch (outcome) {
-    case TriedIdea::Outcome::kWin: return "win";
-    case TriedIdea::Outcome::kTie: return "tie";
-    case TriedIdea::Outcome::kLoss: return "loss";
-    case TriedIdea::Outcome::kFailed: return "failed";
+    case TriedIdea::Outcome::kWin:
+      return "win";
+    case TriedIdea::Outcome::kTie:
+      return "tie";
+    case TriedIdea::Outcome::kLoss:
+      return "loss";
+    case TriedIdea::Outcome::kFailed:
+      return "failed";
   }
   return "unknown";
 }
 
 std::string DescribeTried(const TriedIdea& tried) {
-  std::string line = fmt::format("{} [{}]: {}", tried.title, Name(tried.category),
-                                 Name(tried.outcome));
+  std::string line =
+      fmt::format("{} [{}]: {}", tried.title, Name(tried.category), Name(tried.outcome));
   if (tried.gain) line += fmt::format(", {:.2f}x", *tried.gain);
   if (!tried.note.empty()) line += "; " + tried.note;
   // One line each, whatever the texts hold.
-  std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
   return Shield(line);
 }
 
@@ -162,9 +167,9 @@ std::string DescribeDevice(const DeviceFacts& d) {
 }
 
 std::string DescribeTaskLines(const TaskFacts& task) {
-  std::string text = fmt::format(
-      "name: {}\ntitle: {}\nfamily: {}\nprecision demanded: {}\n", Shield(task.name),
-      Shield(task.title), Shield(task.family), Shield(task.demanded));
+  std::string text =
+      fmt::format("name: {}\ntitle: {}\nfamily: {}\nprecision demanded: {}\n", Shield(task.name),
+                  Shield(task.title), Shield(task.family), Shield(task.demanded));
   if (!task.scalars.empty()) text += fmt::format("scalars: {}\n", Shield(task.scalars));
   for (const TaskFacts::Case& c : task.cases) {
     text += fmt::format("case {} ({}): {}; {}{}{}\n", Shield(c.name), c.role, c.dims,

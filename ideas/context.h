@@ -1,6 +1,7 @@
-// What a prompt is made from: plain values that the search fills in and that ideas/idea_prompt.h and
-// codegen/implement.h write out. Every text here may be foreign (a kernel's source, an idea's words)
-// and is shielded when it is written: it can neither end a section of the prompt nor a fence.
+// What a prompt is made from: plain values that the search fills in and that ideas/idea_prompt.h
+// and codegen/implement.h write out. Every text here may be foreign (a kernel's source, an idea's
+// words) and is shielded when it is written: it can neither end a section of the prompt nor a
+// fence.
 #pragma once
 
 #include <cstdint>
@@ -28,19 +29,19 @@ struct TaskFacts {
   std::string title;
   std::string family;
   std::string contract;
-  std::string demanded;  // precision class
-  std::string scalars;   // "eps=1e-05 (f32)"; may be empty
+  std::string demanded;     // precision class
+  std::string scalars;      // "eps=1e-05 (f32)"; may be empty
   std::vector<Case> cases;  // scored cases first
 };
 TaskFacts DescribeTask(const seeds::Task& task);
 
 struct DeviceFacts {
-  std::string name;          // "H200"
-  std::string arch;          // "sm_90"
+  std::string name;  // "H200"
+  std::string arch;  // "sm_90"
   int sm_count = 0;
-  double memory_gbs = 0;     // GB/s, measured copy
-  double l2_mb = 0;          // MB
-  double fp32_tflops = 0;    // TFLOP/s, dense
+  double memory_gbs = 0;   // GB/s, measured copy
+  double l2_mb = 0;        // MB
+  double fp32_tflops = 0;  // TFLOP/s, dense
   double tf32_tflops = 0;
   double fp16_tflops = 0;
   int shared_per_block = 0;  // bytes, opt-in maximum
@@ -49,21 +50,21 @@ struct DeviceFacts {
 
 // A kernel and what is known about it.
 struct KernelFacts {
-  std::string id;      // "seed", "c17"
-  std::string source;  // CUDA C++
-  std::string plan;    // JSON
-  std::optional<Nanoseconds> time;         // over the scored cases, geometric mean
-  std::optional<Nanoseconds> floor;        // of the demanded class
-  std::optional<double> share_of_floor;    // floor / time, 0 to 1
-  bool modelled = false;                   // the time is modelled, not measured
-  std::optional<int> registers;            // per thread
+  std::string id;                        // "seed", "c17"
+  std::string source;                    // CUDA C++
+  std::string plan;                      // JSON
+  std::optional<Nanoseconds> time;       // over the scored cases, geometric mean
+  std::optional<Nanoseconds> floor;      // of the demanded class
+  std::optional<double> share_of_floor;  // floor / time, 0 to 1
+  bool modelled = false;                 // the time is modelled, not measured
+  std::optional<int> registers;          // per thread
   std::optional<std::int64_t> spill_bytes;
   std::optional<std::int64_t> shared_bytes;  // per block, static and dynamic
-  std::optional<double> occupancy;         // resident warps / maximum, 0 to 1
-  std::string limiter;                     // of the occupancy
-  std::string bound;                       // "memory", "fp32", "latency", ...
-  std::string precision_class;             // from the measured error
-  std::string counters;                    // profile counters, one per line; may be empty
+  std::optional<double> occupancy;           // resident warps / maximum, 0 to 1
+  std::string limiter;                       // of the occupancy
+  std::string bound;                         // "memory", "fp32", "latency", ...
+  std::string precision_class;               // from the measured error
+  std::string counters;                      // profile counters, one per line; may be empty
 };
 
 // An idea of the past and what came of it.

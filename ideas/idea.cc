@@ -149,8 +149,8 @@ std::optional<Idea> ReadIdea(const Json& object, std::size_t number,
   if (const auto gain = GainOf(object); gain && std::isfinite(*gain) && *gain > 0) {
     idea.expected_gain = std::clamp(*gain, 0.1, 1000.0);
   } else {
-    notes.push_back(fmt::format("idea {} has no usable expected_gain: {} assumed", number,
-                                idea.expected_gain));
+    notes.push_back(
+        fmt::format("idea {} has no usable expected_gain: {} assumed", number, idea.expected_gain));
   }
   return idea;
 }
@@ -162,24 +162,24 @@ struct Word {
 
 // What models call the categories when they do not use our names.
 constexpr Word kVocabulary[] = {
-    {"coalesc", Category::kMemoryAccess},   {"vectori", Category::kMemoryAccess},
-    {"cache", Category::kMemoryAccess},     {"shared memory", Category::kMemoryAccess},
-    {"memory", Category::kMemoryAccess},    {"bandwidth", Category::kMemoryAccess},
-    {"layout", Category::kMemoryAccess},    {"async", Category::kAsynchrony},
-    {"latency", Category::kAsynchrony},     {"pipelin", Category::kAsynchrony},
-    {"prefetch", Category::kAsynchrony},    {"overlap", Category::kAsynchrony},
-    {"buffer", Category::kAsynchrony},      {"precision", Category::kPrecision},
-    {"dtype", Category::kPrecision},        {"data type", Category::kPrecision},
-    {"fp16", Category::kPrecision},         {"tf32", Category::kPrecision},
-    {"tensor core", Category::kPrecision},  {"numeric", Category::kPrecision},
-    {"occupancy", Category::kParallelism},  {"parallel", Category::kParallelism},
-    {"thread", Category::kParallelism},     {"warp", Category::kParallelism},
-    {"block", Category::kParallelism},      {"launch", Category::kParallelism},
-    {"control", Category::kControlFlow},    {"index", Category::kControlFlow},
-    {"branch", Category::kControlFlow},     {"loop", Category::kControlFlow},
-    {"unroll", Category::kControlFlow},     {"instruction", Category::kInstructions},
+    {"coalesc", Category::kMemoryAccess},    {"vectori", Category::kMemoryAccess},
+    {"cache", Category::kMemoryAccess},      {"shared memory", Category::kMemoryAccess},
+    {"memory", Category::kMemoryAccess},     {"bandwidth", Category::kMemoryAccess},
+    {"layout", Category::kMemoryAccess},     {"async", Category::kAsynchrony},
+    {"latency", Category::kAsynchrony},      {"pipelin", Category::kAsynchrony},
+    {"prefetch", Category::kAsynchrony},     {"overlap", Category::kAsynchrony},
+    {"buffer", Category::kAsynchrony},       {"precision", Category::kPrecision},
+    {"dtype", Category::kPrecision},         {"data type", Category::kPrecision},
+    {"fp16", Category::kPrecision},          {"tf32", Category::kPrecision},
+    {"tensor core", Category::kPrecision},   {"numeric", Category::kPrecision},
+    {"occupancy", Category::kParallelism},   {"parallel", Category::kParallelism},
+    {"thread", Category::kParallelism},      {"warp", Category::kParallelism},
+    {"block", Category::kParallelism},       {"launch", Category::kParallelism},
+    {"control", Category::kControlFlow},     {"index", Category::kControlFlow},
+    {"branch", Category::kControlFlow},      {"loop", Category::kControlFlow},
+    {"unroll", Category::kControlFlow},      {"instruction", Category::kInstructions},
     {"arithmetic", Category::kInstructions}, {"compute", Category::kInstructions},
-    {"math", Category::kInstructions},      {"algorithm", Category::kInstructions},
+    {"math", Category::kInstructions},       {"algorithm", Category::kInstructions},
     {"fusion", Category::kInstructions},
 };
 
@@ -187,12 +187,18 @@ constexpr Word kVocabulary[] = {
 
 std::string_view Name(Category category) {
   switch (category) {
-    case Category::kMemoryAccess: return "memory access";
-    case Category::kAsynchrony: return "asynchrony and latency hiding";
-    case Category::kPrecision: return "data type and precision";
-    case Category::kInstructions: return "instructions and arithmetic";
-    case Category::kParallelism: return "parallelism and occupancy";
-    case Category::kControlFlow: return "control flow and indexing";
+    case Category::kMemoryAccess:
+      return "memory access";
+    case Category::kAsynchrony:
+      return "asynchrony and latency hiding";
+    case Category::kPrecision:
+      return "data type and precision";
+    case Category::kInstructions:
+      return "instructions and arithmetic";
+    case Category::kParallelism:
+      return "parallelism and occupancy";
+    case Category::kControlFlow:
+      return "control flow and indexing";
   }
   return "unknown";
 }

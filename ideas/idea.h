@@ -37,9 +37,9 @@ std::optional<Category> CategoryFromName(std::string_view name);
 Category NearestCategory(std::string_view text);
 
 struct Idea {
-  std::string title;      // one line, at most 200 bytes
+  std::string title;  // one line, at most 200 bytes
   Category category = Category::kInstructions;
-  std::string rationale;  // at most 4000 bytes
+  std::string rationale;       // at most 4000 bytes
   double expected_gain = 1.1;  // ratio of times, parent / child; within [0.1, 1000]
 };
 

@@ -18,7 +18,8 @@ namespace mustache = kainjow::mustache;
 constexpr std::uintmax_t kMaxTemplate = 1 << 20;
 
 // A list for {{#name}}{{.}}{{/name}}, with has_name for the frame around it.
-void SetLines(mustache::data& data, const std::string& name, const std::vector<std::string>& lines) {
+void SetLines(mustache::data& data, const std::string& name,
+              const std::vector<std::string>& lines) {
   mustache::data list{mustache::data::type::list};
   for (const std::string& line : lines) list.push_back(mustache::data(line));
   data.set(name, list);

@@ -34,10 +34,11 @@ struct IdeaContext {
 
 // kNotFound when the template idea.mustache is not in `prompts`, kInvalidInput when it is broken.
 Result<llm::Request> BuildIdeaRequest(
-    const IdeaContext& context, const std::filesystem::path& prompts = ShareFolder("prompts/ideas"));
+    const IdeaContext& context,
+    const std::filesystem::path& prompts = ShareFolder("prompts/ideas"));
 
-// The tips of a family that round `round` shows: a share (0.28 by default) of them, a different part
-// every round, all of them after a few. "Title [category]: rationale" per tip.
+// The tips of a family that round `round` shows: a share (0.28 by default) of them, a different
+// part every round, all of them after a few. "Title [category]: rationale" per tip.
 std::vector<std::string> SelectExcerpt(const std::vector<llm::PlaybookTip>& tips,
                                        std::string_view family, std::int64_t round,
                                        double share = 0.28);

@@ -61,7 +61,8 @@ std::int64_t Product(const playbook::CaseView& c, const std::vector<std::string>
 const Op* FindOp(const Catalogue& catalogue, const PromptView& view) {
   for (const Op& op : catalogue.ops()) {
     if (view.task != op.name && !view.task.starts_with(op.name + "_")) continue;
-    const bool fits = !view.cases.empty() &&
+    const bool fits =
+        !view.cases.empty() &&
         std::all_of(view.cases.begin(), view.cases.end(), [&](const playbook::CaseView& c) {
           if (c.tensors.size() != op.tensors.size()) return false;
           for (std::size_t i = 0; i < op.tensors.size(); ++i) {
@@ -126,15 +127,22 @@ class PlaybookClient : public Client {
     Result<std::string> text;
     switch (request.role) {
       case Role::kIdea:
-      case Role::kAdviser: text = Ideas(view, traits, facts, request.seed); break;
-      case Role::kCode: text = Implementation(view, traits, facts, request.seed); break;
-      case Role::kRepair: text = Repair(view, traits, facts, request.seed); break;
+      case Role::kAdviser:
+        text = Ideas(view, traits, facts, request.seed);
+        break;
+      case Role::kCode:
+        text = Implementation(view, traits, facts, request.seed);
+        break;
+      case Role::kRepair:
+        text = Repair(view, traits, facts, request.seed);
+        break;
     }
     if (!text) return Fail(text.error(), "playbook");
     Reply reply;
     reply.text = std::move(*text);
     // By our estimate a token has at least three bytes.
-    const std::size_t limit = static_cast<std::size_t>(std::max<std::int64_t>(0, request.max_tokens.value)) * 3;
+    const std::size_t limit =
+        static_cast<std::size_t>(std::max<std::int64_t>(0, request.max_tokens.value)) * 3;
     if (EstimateTokens(reply.text) > request.max_tokens) {
       reply.text.resize(std::min(reply.text.size(), limit));
       reply.finish = FinishReason::kLength;
@@ -152,7 +160,8 @@ class PlaybookClient : public Client {
     for (const Op& op : catalogue_.ops()) names.push_back(op.name);
     if (view.task.empty()) return "playbook: the prompt has no <task> section with a name";
     return fmt::format(
-        "playbook: the catalogue has nothing for task \"{}\"; it knows fp32 tasks named {} with the "
+        "playbook: the catalogue has nothing for task \"{}\"; it knows fp32 tasks named {} with "
+        "the "
         "tensors of those tasks. Another model client can work on it",
         view.task, fmt::join(names, ", "));
   }
@@ -171,7 +180,7 @@ class PlaybookClient : public Client {
       const std::string title = Normalised(entry.title);
       if (tried.contains(title) || !catalogue_.Applies(entry, traits, facts)) continue;
       double worth = std::log(entry.expected_gain);
-      if (failed.contains(title)) worth *= 0.3;
+      if (failed.contains(title)) worth *= 0.2;
       // Near ties fall differently with another seed.
       options.push_back({&entry, worth * (0.9 + 0.2 * Unit(entry.id, seed))});
     }
@@ -182,9 +191,9 @@ class PlaybookClient : public Client {
         const auto found = used.find(o.entry->category);
         return o.worth * std::pow(0.5, found == used.end() ? 0 : found->second);
       };
-      const auto best = std::max_element(
-          options.begin(), options.end(),
-          [&](const Option& a, const Option& b) { return value(a) < value(b); });
+      const auto best =
+          std::max_element(options.begin(), options.end(),
+                           [&](const Option& a, const Option& b) { return value(a) < value(b); });
       const Entry& entry = *best->entry;
       list.push_back({{"title", entry.title},
                       {"category", entry.category},
@@ -198,12 +207,13 @@ class PlaybookClient : public Client {
     return reply.dump(2);
   }
 
-  // The catalogue's entry for an idea: by title, else the applicable one that shares most words with
-  // the title, with the category as the last word.
+  // The catalogue's entry for an idea: by title, else the applicable one that shares most words
+  // with the title, with the category as the last word.
   const Entry* Recognise(const PromptView& view, const Traits& traits, const Facts& facts) const {
     const std::string title = Normalised(view.idea_title);
     for (const Entry& entry : catalogue_.entries()) {
-      if (Normalised(entry.title) == title && catalogue_.Applies(entry, traits, facts)) return &entry;
+      if (Normalised(entry.title) == title && catalogue_.Applies(entry, traits, facts))
+        return &entry;
     }
     const std::set<std::string> words = Words(view.idea_title);
     const Entry* best = nullptr;
@@ -240,12 +250,13 @@ class PlaybookClient : public Client {
     failed["op"] = traits.at("op");
     const auto at = std::find(choices.begin(), choices.end(), failed);
     // After the failed one, round the list; from the seed's own place when it is none of them.
-    const std::size_t next = at == choices.end()
-                                 ? seed % choices.size()
-                                 : static_cast<std::size_t>(at - choices.begin() + 1) % choices.size();
+    const std::size_t next =
+        at == choices.end() ? seed % choices.size()
+                            : static_cast<std::size_t>(at - choices.begin() + 1) % choices.size();
     if (choices[next] == failed) {
-      return fmt::format("The program failed ({}) and the idea has no other choice of parameters.\n",
-                         view.verdict);
+      return fmt::format(
+          "The program failed ({}) and the idea has no other choice of parameters.\n",
+          view.verdict);
     }
     auto text = Write(*entry, choices[next], traits, facts);
     if (!text) return text;
@@ -267,8 +278,9 @@ class PlaybookClient : public Client {
       }
     }
     return fmt::format(
-        "{}. {}\n\nChanged against the parent: {}.\n\n```cuda\n{}```\n\n```json\n{}```\n", entry.title,
-        catalogue_.Rationale(entry, facts), fmt::join(changes, ", "), program->source, program->plan);
+        "{}. {}\n\nChanged against the parent: {}.\n\n```cuda\n{}```\n\n```json\n{}```\n",
+        entry.title, catalogue_.Rationale(entry, facts), fmt::join(changes, ", "), program->source,
+        program->plan);
   }
 
   const Catalogue catalogue_;

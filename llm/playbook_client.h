@@ -16,7 +16,8 @@ namespace grove::llm {
 
 // A client over the catalogue in `folder`. Thread-safe; Complete never blocks.
 //
-// - kIdea, kAdviser: the transformations that apply to the parent kernel (its `// traits:` line) and
+// - kIdea, kAdviser: the transformations that apply to the parent kernel (its `// traits:` line)
+// and
 //   the task's shapes, best expected gain first with varied categories, without those listed as
 //   tried from this parent, as {"ideas": [...]}. Fewer than wanted, or none, when no more apply.
 // - kCode: the idea's transformation, recognised by its title (else the nearest one by words and

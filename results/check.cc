@@ -45,7 +45,8 @@ constexpr Rule kRules[] = {
      "SELECT 'call ' || id FROM calls WHERE status = 'answered' "
      "AND (reply IS NULL OR finish IS NULL OR prompt_tokens IS NULL OR ended_us IS NULL)"},
     {"is a call that ended with a reservation left open",
-     "SELECT 'call ' || c.id FROM calls c JOIN ledger l ON l.key = c.role || ' r' || c.round_number "
+     "SELECT 'call ' || c.id FROM calls c JOIN ledger l ON l.key = c.role || ' r' || "
+     "c.round_number "
      "|| '.p' || c.parent_place || '.i' || c.idea_number || '.b' || c.branch || '.t' || c.turn "
      "|| ' #' || c.attempts WHERE c.status <> 'pending' AND l.settled IS NULL"},
     {"is on the frontier of a round that is not finished",
@@ -86,8 +87,8 @@ std::vector<std::string> FindProblems(Connection& c) {
   {
     Query rows(c, "PRAGMA foreign_key_check");
     while (rows.Step() && problems.size() < kMostProblems) {
-      problems.push_back(fmt::format("a row of {} refers to nothing in {}", rows.Text(0),
-                                     rows.Text(2)));
+      problems.push_back(
+          fmt::format("a row of {} refers to nothing in {}", rows.Text(0), rows.Text(2)));
     }
   }
   for (const Rule& rule : kRules) {

@@ -58,7 +58,6 @@ llm::Reply ReplyOf(Connection& c, const CallRow& row) {
   return reply;
 }
 
-
 std::vector<seeds::Dim> ParseDims(const std::string& text) {
   const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
   if (!json.is_object()) Throw(ErrorCode::kInternal, "the store holds broken dims: " + text);
@@ -90,8 +89,9 @@ eval::Verdict LoadVerdict(const Query& row, int first) {
 }
 
 RunInfo LoadRunInfo(Connection& c) {
-  Query row(c, "SELECT name, created_us, config, program_version, status, reason, status_us, seed "
-               "FROM run");
+  Query row(c,
+            "SELECT name, created_us, config, program_version, status, reason, status_us, seed "
+            "FROM run");
   if (!row.Step()) Throw(ErrorCode::kNotFound, "the run was killed before it began");
   RunInfo run;
   run.name = row.Text(0);
@@ -106,8 +106,9 @@ RunInfo LoadRunInfo(Connection& c) {
 }
 
 void LoadTask(Connection& c, RunData& data) {
-  Query task(c, "SELECT name, title, demanded, contract, reference_source, reference_plan, "
-                "seed_source, seed_plan FROM task");
+  Query task(c,
+             "SELECT name, title, demanded, contract, reference_source, reference_plan, "
+             "seed_source, seed_plan FROM task");
   if (task.Step()) {
     data.task = {task.Text(0), task.Text(1), task.Text(2), task.Hash(3),
                  task.Hash(4), task.Hash(5), task.Hash(6), task.Hash(7)};
@@ -125,18 +126,20 @@ void LoadTree(Connection& c, RunData& data) {
     data.rounds.push_back({rounds.Id<RoundId>(0), rounds.Small(1), rounds.Enum<RoundStatus>(2),
                            rounds.Time(3), OptionalTime(rounds, 4)});
   }
-  Query ideas(c, "SELECT id, round, parent, ordinal, number, name, title, category, rationale, "
-                 "expected_gain, call FROM ideas ORDER BY id");
+  Query ideas(c,
+              "SELECT id, round, parent, ordinal, number, name, title, category, rationale, "
+              "expected_gain, call FROM ideas ORDER BY id");
   while (ideas.Step()) {
     data.ideas.push_back({ideas.Id<IdeaId>(0), ideas.Id<RoundId>(1), ideas.Id<CandidateId>(2),
                           ideas.Small(3), ideas.Small(4), ideas.Text(5), ideas.Text(6),
                           ideas.Text(7), ideas.Text(8), ideas.OptionalReal(9),
                           ideas.Id<CallId>(10)});
   }
-  Query rows(c, "SELECT id, name, round, idea, parent, branch, turn, status, source, plan, "
-                "identity, precision, score_ns, score_kind, verdict, stage, case_name, message, "
-                "input_seed, tensor, element, expected, got, error, tolerance "
-                "FROM candidates ORDER BY id");
+  Query rows(c,
+             "SELECT id, name, round, idea, parent, branch, turn, status, source, plan, "
+             "identity, precision, score_ns, score_kind, verdict, stage, case_name, message, "
+             "input_seed, tensor, element, expected, got, error, tolerance "
+             "FROM candidates ORDER BY id");
   while (rows.Step()) {
     CandidateRow& row = data.candidates.emplace_back();
     row.id = rows.Id<CandidateId>(0);
@@ -159,16 +162,18 @@ void LoadTree(Connection& c, RunData& data) {
     }
     e.verdict = LoadVerdict(rows, 14);
   }
-  Query attempts(c, "SELECT candidate, turn, source, plan, verdict, stage, case_name, message, "
-                    "input_seed, tensor, element, expected, got, error, tolerance FROM attempts "
-                    "ORDER BY candidate, turn");
+  Query attempts(c,
+                 "SELECT candidate, turn, source, plan, verdict, stage, case_name, message, "
+                 "input_seed, tensor, element, expected, got, error, tolerance FROM attempts "
+                 "ORDER BY candidate, turn");
   while (attempts.Step()) {
     data.attempts.push_back({attempts.Id<CandidateId>(0), attempts.Small(1),
                              attempts.OptionalHash(2), attempts.OptionalHash(3),
                              LoadVerdict(attempts, 4)});
   }
-  Query frontier(c, "SELECT f.round, f.candidate, f.place, f.kind, f.why FROM frontier f "
-                    "ORDER BY f.round, f.place");
+  Query frontier(c,
+                 "SELECT f.round, f.candidate, f.place, f.kind, f.why FROM frontier f "
+                 "ORDER BY f.round, f.place");
   while (frontier.Step()) {
     data.frontier.push_back({frontier.Id<RoundId>(0), frontier.Id<CandidateId>(1),
                              frontier.Small(2), frontier.Enum<FrontierKind>(3), frontier.Text(4)});
@@ -190,8 +195,9 @@ EvaluationRow& EvaluationOf(RunData& data, const Query& row) {
 }
 
 void LoadEvaluations(Connection& c, RunData& data) {
-  Query stages(c, "SELECT candidate, stage, case_name, verdict, duration_ms FROM stages "
-                  "ORDER BY candidate, ordinal");
+  Query stages(c,
+               "SELECT candidate, stage, case_name, verdict, duration_ms FROM stages "
+               "ORDER BY candidate, ordinal");
   while (stages.Step()) {
     EvaluationOf(data, stages)
         .stages.push_back({stages.Enum<eval::Stage>(1), stages.Text(2),
@@ -200,9 +206,11 @@ void LoadEvaluations(Connection& c, RunData& data) {
   const auto optional_ns = [](const std::optional<double>& value) {
     return value ? std::optional(Nanoseconds(*value)) : std::nullopt;
   };
-  Query times(c, "SELECT candidate, case_name, kind, mode, time_ns, low_ns, high_ns, floor_ns, "
-                 "class_floor_ns, bound, dram_bytes, occupancy, limiter, launches, dropped "
-                 "FROM case_times ORDER BY candidate, case_name, kind, mode");
+  Query times(c,
+              "SELECT candidate, case_name, kind, mode, time_ns, low_ns, high_ns, floor_ns, "
+              "class_floor_ns, bound, dram_bytes, occupancy, limiter, launches, dropped, "
+              "checked_share, note "
+              "FROM case_times ORDER BY candidate, case_name, kind, mode");
   while (times.Step()) {
     CaseTimeRow row;
     row.case_name = times.Text(1);
@@ -219,11 +227,14 @@ void LoadEvaluations(Connection& c, RunData& data) {
     row.limiter = times.Text(12);
     row.launches = times.Int(13);
     row.dropped = times.Int(14);
+    row.checked_share = times.Real(15);
+    row.note = times.Text(16);
     EvaluationOf(data, times).case_times.push_back(std::move(row));
   }
-  Query kernels(c, "SELECT candidate, case_name, entry, registers, spill_store_bytes, "
-                   "spill_load_bytes, static_shared_bytes, dynamic_shared_bytes, stack_bytes "
-                   "FROM kernels ORDER BY candidate, case_name, entry");
+  Query kernels(c,
+                "SELECT candidate, case_name, entry, registers, spill_store_bytes, "
+                "spill_load_bytes, static_shared_bytes, dynamic_shared_bytes, stack_bytes "
+                "FROM kernels ORDER BY candidate, case_name, entry");
   while (kernels.Step()) {
     EvaluationOf(data, kernels)
         .kernels.push_back({kernels.Text(1), kernels.Text(2), kernels.Int(3), Bytes(kernels.Int(4)),
@@ -265,21 +276,24 @@ RunSummary Summarise(const std::filesystem::path& folder) {
     SQLite::Transaction snapshot(c.database());
     summary.run = LoadRunInfo(c);
     summary.run.live = IsLocked(folder / "lock");
-    Query counts(c, "SELECT (SELECT name FROM task), (SELECT count(*) FROM rounds), "
-                    "(SELECT count(*) FROM candidates WHERE idea IS NOT NULL), "
-                    "(SELECT count(*) FROM candidates WHERE idea IS NOT NULL AND verdict = 'pass')");
+    Query counts(c,
+                 "SELECT (SELECT name FROM task), (SELECT count(*) FROM rounds), "
+                 "(SELECT count(*) FROM candidates WHERE idea IS NOT NULL), "
+                 "(SELECT count(*) FROM candidates WHERE idea IS NOT NULL AND verdict = 'pass')");
     counts.Step();
     summary.task = counts.Text(0);
     summary.rounds = counts.Small(1);
     summary.candidates = counts.Small(2);
     summary.correct = counts.Small(3);
-    Query seed(c, "SELECT score_ns, score_kind FROM candidates WHERE name = 'seed' "
-                  "AND verdict = 'pass' AND score_ns IS NOT NULL");
+    Query seed(c,
+               "SELECT score_ns, score_kind FROM candidates WHERE name = 'seed' "
+               "AND verdict = 'pass' AND score_ns IS NOT NULL");
     if (seed.Step()) {
       summary.seed_score = Nanoseconds(seed.Real(0));
       summary.score_kind = seed.Enum<TimeKind>(1);
-    } else if (Query(c, "SELECT 1 FROM candidates WHERE score_kind = 'measured' "
-                        "AND verdict = 'pass'")
+    } else if (Query(c,
+                     "SELECT 1 FROM candidates WHERE score_kind = 'measured' "
+                     "AND verdict = 'pass'")
                    .Step()) {
       summary.score_kind = TimeKind::kMeasured;
     }

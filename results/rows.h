@@ -88,9 +88,9 @@ struct RunInfo {
   std::string config;  // JSON
   std::string program_version;
   RunStatus status = RunStatus::kRunning;
-  std::string reason;       // why it has this status, in words; may be empty
+  std::string reason;  // why it has this status, in words; may be empty
   WallTime status_since;
-  std::uint64_t seed = 0;   // of the search's random numbers
+  std::uint64_t seed = 0;  // of the search's random numbers
   // A process holds the run's lock now. Not stored: found out when the run is read. A run that is
   // kRunning and not live was killed.
   bool live = false;
@@ -104,8 +104,8 @@ struct EnvironmentRow {
   std::string value;
 };
 
-// One run searches one task. The texts are stored by hash, so that a run explains itself without the
-// task's folder.
+// One run searches one task. The texts are stored by hash, so that a run explains itself without
+// the task's folder.
 struct TaskRow {
   std::string name;
   std::string title;
@@ -136,27 +136,29 @@ struct CaseTimeRow {
   std::string case_name;
   TimeKind kind = TimeKind::kModelled;
   TimingMode mode = TimingMode::kCold;
-  Nanoseconds time{0};              // of one execution of the plan: median of the samples, or the model
-  std::optional<Nanoseconds> low;   // interval of the median, measured times only
+  Nanoseconds time{0};  // of one execution of the plan: median of the samples, or the model
+  std::optional<Nanoseconds> low;  // interval of the median, measured times only
   std::optional<Nanoseconds> high;
-  Nanoseconds floor{0};             // impossible-floor on this device; 0 = unknown
-  Nanoseconds class_floor{0};       // floor for honest work of the demanded class; 0 = unknown
-  std::string bound;                // "memory", "fp32", "tensor", "latency", ...; empty = unknown
-  double dram_bytes = 0;            // traffic, modelled or counted; 0 = unknown
-  double occupancy = 0;             // resident warps / maximum, 0 to 1; 0 = unknown
-  std::string limiter;              // of the occupancy: "registers", "shared memory", ...
-  std::int64_t launches = 0;        // kernels launched by one execution
-  std::int64_t dropped = 0;         // samples dropped because the GPU was throttled
+  Nanoseconds floor{0};        // impossible-floor on this device; 0 = unknown
+  Nanoseconds class_floor{0};  // floor for honest work of the demanded class; 0 = unknown
+  std::string bound;           // "memory", "fp32", "tensor", "latency", ...; empty = unknown
+  double dram_bytes = 0;       // traffic, modelled or counted; 0 = unknown
+  double occupancy = 0;        // resident warps / maximum, 0 to 1; 0 = unknown
+  std::string limiter;         // of the occupancy: "registers", "shared memory", ...
+  std::int64_t launches = 0;   // kernels launched by one execution
+  std::int64_t dropped = 0;    // samples dropped because the GPU was throttled
+  double checked_share = 0;    // of the output elements, rechecked after timing, 0 to 1
+  std::string note;            // how they were rechecked, or why not; may be empty
 };
 
 struct KernelRow {
   std::string case_name;
-  std::string entry;                // name of the entry point
-  std::int64_t registers = 0;       // per thread
+  std::string entry;           // name of the entry point
+  std::int64_t registers = 0;  // per thread
   Bytes spill_stores, spill_loads;
-  Bytes static_shared;              // per block
-  Bytes dynamic_shared;             // per block, of its largest launch
-  Bytes stack;                      // local memory per thread
+  Bytes static_shared;   // per block
+  Bytes dynamic_shared;  // per block, of its largest launch
+  Bytes stack;           // local memory per thread
 };
 
 // One timed execution.
@@ -170,13 +172,13 @@ struct SampleRow {
 // Everything that evaluating one candidate gave; search/ fills it from what eval/ returns.
 struct EvaluationRow {
   eval::Verdict verdict;
-  std::string precision;              // class reached, seeds::Name(PrecisionClass); empty = none
-  std::optional<Nanoseconds> score;   // geometric mean over the scored cases; none unless timed
+  std::string precision;             // class reached, seeds::Name(PrecisionClass); empty = none
+  std::optional<Nanoseconds> score;  // geometric mean over the scored cases; none unless timed
   TimeKind score_kind = TimeKind::kModelled;
-  std::vector<StageRow> stages;       // in the order in which they ran; never empty
+  std::vector<StageRow> stages;  // in the order in which they ran; never empty
   std::vector<CaseTimeRow> case_times;
   std::vector<KernelRow> kernels;
-  std::vector<SampleRow> samples;     // written with the rest; read by Reader::Samples only
+  std::vector<SampleRow> samples;  // written with the rest; read by Reader::Samples only
 };
 
 // --- the tree -----------------------------------------------------------------------------------
@@ -250,15 +252,15 @@ struct CallRow {
   CallId id;
   CallKey key;
   std::string model;
-  Hash request;               // text: RequestJson() of what was asked
+  Hash request;  // text: RequestJson() of what was asked
   CallStatus status = CallStatus::kPending;
   std::optional<Hash> reply;  // text, exactly when kAnswered
   llm::Usage usage;
   llm::FinishReason finish = llm::FinishReason::kStop;
   std::string reply_model;
   Milliseconds latency{0};
-  std::string error;          // when kFailed
-  int attempts = 0;           // times it was sent
+  std::string error;  // when kFailed
+  int attempts = 0;   // times it was sent
   WallTime asked;
   std::optional<WallTime> ended;
 };
@@ -266,7 +268,7 @@ struct CallRow {
 // The unit is the kind's name. Reserved before it is spent, settled once.
 struct LedgerRow {
   LedgerKind kind = LedgerKind::kTokens;
-  std::string key;                // what it is for; unique for its kind
+  std::string key;  // what it is for; unique for its kind
   double reserved = 0;
   std::optional<double> settled;  // none while it is reserved
   WallTime time;                  // of the reservation
@@ -331,10 +333,10 @@ std::optional<double> ShareOfFloor(const CaseTimeRow& row);
 struct IdeaCredit {
   int candidates = 0;
   int evaluated = 0;
-  int compiled = 0;  // reached a verdict beyond the compiler
-  int correct = 0;   // passed
-  const CandidateRow* best = nullptr;   // least score
-  std::optional<Nanoseconds> median;    // of the scores of best's kind
+  int compiled = 0;                    // reached a verdict beyond the compiler
+  int correct = 0;                     // passed
+  const CandidateRow* best = nullptr;  // least score
+  std::optional<Nanoseconds> median;   // of the scores of best's kind
 };
 // `siblings` in any order. Pointers lead into them.
 IdeaCredit CreditOf(const std::vector<const CandidateRow*>& siblings);

@@ -186,6 +186,8 @@ CREATE TABLE case_times (
   limiter TEXT NOT NULL,
   launches INTEGER NOT NULL,
   dropped INTEGER NOT NULL,
+  checked_share REAL NOT NULL,
+  note TEXT NOT NULL,
   PRIMARY KEY (candidate, case_name, kind, mode)
 ) STRICT, WITHOUT ROWID;
 

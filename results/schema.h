@@ -29,10 +29,10 @@ struct Migration {
 std::span<const Migration> Migrations();
 int SchemaVersion();  // the newest
 
-// Brings the database to the newest version, all steps in one transaction; nothing happens when it is
-// there. A database without any table and without an application id becomes one of ours. Throws
-// SQLite::Exception when a statement fails, with the database as it was; otherwise kInvalidInput for
-// a file that is not ours and for a version newer than ours.
+// Brings the database to the newest version, all steps in one transaction; nothing happens when it
+// is there. A database without any table and without an application id becomes one of ours. Throws
+// SQLite::Exception when a statement fails, with the database as it was; otherwise kInvalidInput
+// for a file that is not ours and for a version newer than ours.
 Status Migrate(SQLite::Database& database, std::span<const Migration> steps);
 
 // The checks of Migrate alone: the file is ours and not newer. The version it has.

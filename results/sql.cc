@@ -34,6 +34,7 @@ std::unique_ptr<Connection> OpenReadOnly(const std::filesystem::path& file) {
     SQLite::Database database(Uri(file, query), SQLite::OPEN_READONLY | SQLite::OPEN_URI,
                               kReaderBusyMs);
     database.exec("PRAGMA query_only = 1");
+    database.exec("PRAGMA trusted_schema = OFF");               // a run may come from anyone
     database.execAndGet("SELECT count(*) FROM sqlite_master");  // the first real access
     return std::make_unique<Connection>(std::move(database), file);
   };

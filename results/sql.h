@@ -125,8 +125,8 @@ class Query {
     return IsNull(column) ? std::nullopt : std::optional(statement_.getColumn(column).getDouble());
   }
   WallTime Time(int column) const {
-    return WallTime(std::chrono::duration_cast<WallTime::duration>(
-        std::chrono::microseconds(Int(column))));
+    return WallTime(
+        std::chrono::duration_cast<WallTime::duration>(std::chrono::microseconds(Int(column))));
   }
   grove::Hash Hash(int column) const { return ParseHash(Text(column)); }
   std::optional<grove::Hash> OptionalHash(int column) const {
@@ -185,9 +185,9 @@ class Query {
   int index_ = 0;
 };
 
-// Opens the file for reading, whoever writes it, without ever writing to it or holding it up. A file
-// of an older schema is read through a migrated copy in memory. kNotFound, kInvalidInput (not ours,
-// newer), kResource.
+// Opens the file for reading, whoever writes it, without ever writing to it or holding it up. A
+// file of an older schema is read through a migrated copy in memory. kNotFound, kInvalidInput (not
+// ours, newer), kResource.
 Result<std::unique_ptr<Connection>> OpenForReading(const std::filesystem::path& file);
 
 // The content-addressed texts. PutText stores what is not there yet; both throw.

@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <sqlite3.h>
+#include <nlohmann/json.hpp>
 
 #include "results/lock.h"
 #include "results/schema.h"
@@ -34,8 +34,9 @@ void Configure(SQLite::Database& database, const StoreOptions& options) {
   database.setBusyTimeout(options.busy_timeout_ms);
   const std::string mode = database.execAndGet("PRAGMA journal_mode = WAL").getString();
   if (mode != "wal") {
-    Throw(ErrorCode::kResource, "this file system cannot hold a run: SQLite's WAL needs shared "
-                                "memory; put the runs on a local disk");
+    Throw(ErrorCode::kResource,
+          "this file system cannot hold a run: SQLite's WAL needs shared "
+          "memory; put the runs on a local disk");
   }
   database.exec(options.survive_power_loss ? "PRAGMA synchronous = FULL"
                                            : "PRAGMA synchronous = NORMAL");
@@ -43,6 +44,7 @@ void Configure(SQLite::Database& database, const StoreOptions& options) {
   database.exec("PRAGMA trusted_schema = OFF");
 }
 
+// The ledger's key for one attempt of a call; check.cc builds the same in SQL.
 std::string LedgerKey(const CallKey& key, int attempt) {
   return fmt::format("{} #{}", ToString(key), attempt);
 }
@@ -92,10 +94,11 @@ void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
   };
   for (const CaseTimeRow& t : e.case_times) {
     Query(c,
-          "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
           id, t.case_name, t.kind, t.mode, t.time.count(), ns(t.low), ns(t.high),
           Finite(t.floor.count()), Finite(t.class_floor.count()), t.bound, Finite(t.dram_bytes),
-          Finite(t.occupancy), t.limiter, t.launches, t.dropped)
+          Finite(t.occupancy), t.limiter, t.launches, t.dropped,
+          Finite(t.checked_share), t.note)
         .Run();
   }
   for (const KernelRow& k : e.kernels) {
@@ -127,8 +130,7 @@ Status MakeFolder(const std::filesystem::path& folder) {
 
 Status CheckRunName(std::string_view name) {
   const bool good = !name.empty() && name.size() <= kNameLimit && name[0] != '.' &&
-                    name[0] != '-' &&
-                    std::all_of(name.begin(), name.end(), [](char c) {
+                    name[0] != '-' && std::all_of(name.begin(), name.end(), [](char c) {
                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                              (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
                     });
@@ -192,6 +194,10 @@ Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
   const std::filesystem::path file = folder / "run.db";
   try {
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    // Before anything is written: the file may be there and someone else's.
+    if (const auto version = CheckVersion(database, Migrations()); !version) {
+      return Fail(version.error(), file.string());
+    }
     Configure(database, options);
     if (Status migrated = Migrate(database, Migrations()); !migrated) {
       return Fail(migrated.error(), file.string());
@@ -203,9 +209,8 @@ Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
               fmt::format("run '{}' exists; resume it or choose another name", start.name));
       }
       const WallTime now = clock.WallTime();
-      Query(c, "INSERT INTO run VALUES (1, ?, ?, ?, ?, ?, '', ?, ?)", start.name, now,
-            start.config, start.program_version, RunStatus::kRunning, now,
-            static_cast<std::int64_t>(start.seed))
+      Query(c, "INSERT INTO run VALUES (1, ?, ?, ?, ?, ?, '', ?, ?)", start.name, now, start.config,
+            start.program_version, RunStatus::kRunning, now, static_cast<std::int64_t>(start.seed))
           .Run();
       for (const EnvironmentRow& row : start.environment) {
         Query(c, "INSERT OR REPLACE INTO environment VALUES (?, ?)", row.key, row.value).Run();
@@ -216,8 +221,7 @@ Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
             PutText(c, start.task_seed.source), PutText(c, start.task_seed.plan))
           .Run();
       for (const CaseRow& row : start.cases) {
-        Query(c,
-              "INSERT INTO cases (name, role, dims, flops, min_bytes) VALUES (?, ?, ?, ?, ?)",
+        Query(c, "INSERT INTO cases (name, role, dims, flops, min_bytes) VALUES (?, ?, ?, ?, ?)",
               row.name, row.role, DimsJson(row.dims), row.flops, row.min_bytes.value)
             .Run();
       }
@@ -238,14 +242,12 @@ Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& runs, st
   const std::filesystem::path file = folder / "run.db";
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("no run '{}' in {}", name, runs.string()));
+    return Fail(ErrorCode::kNotFound, fmt::format("no run '{}' in {}", name, runs.string()));
   }
   Result<RunLock> lock = RunLock::Take(folder / "lock");
   if (!lock) return Fail(lock.error());
   try {
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
-    // Before anything is written: the file may be someone else's.
     if (const auto version = CheckVersion(database, Migrations()); !version) {
       return Fail(version.error(), file.string());
     }
@@ -257,8 +259,8 @@ Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& runs, st
       return Fail(ErrorCode::kNotFound,
                   fmt::format("run '{}' was killed before it began; start it again", name));
     }
-    return std::unique_ptr<Store>(new Store(
-        std::make_unique<Impl>(folder, *std::move(lock), std::move(database), clock)));
+    return std::unique_ptr<Store>(
+        new Store(std::make_unique<Impl>(folder, *std::move(lock), std::move(database), clock)));
   } catch (const SQLite::Exception& e) {
     return Fail(ToError(e, file));
   } catch (const StoreException& e) {
@@ -304,8 +306,9 @@ Result<std::vector<HintRow>> Store::TakeHints(RoundId round) {
   return impl_->Transact([&](Connection& c) {
     Query(c, "UPDATE hints SET round = ? WHERE round IS NULL", round).Run();
     std::vector<HintRow> hints;
-    Query rows(c, "SELECT id, time_us, key, kind, text, answer FROM hints WHERE round = ? "
-                  "ORDER BY id",
+    Query rows(c,
+               "SELECT id, time_us, key, kind, text, answer FROM hints WHERE round = ? "
+               "ORDER BY id",
                round);
     while (rows.Step()) {
       hints.push_back({rows.Int(0), rows.Time(1), rows.Text(2), rows.Text(3), rows.Text(4), round,
@@ -525,8 +528,7 @@ Result<CallRow> Store::BeginCall(const CallKey& key, const llm::Request& request
   });
 }
 
-Result<bool> Store::AnswerCall(CallId call, const llm::Reply& reply,
-                               std::span<const Amount> cost) {
+Result<bool> Store::AnswerCall(CallId call, const llm::Reply& reply, std::span<const Amount> cost) {
   return impl_->Transact([&](Connection& c) {
     const CallRow row = NeedCall(c, call);
     if (row.status == CallStatus::kAnswered) return false;

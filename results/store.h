@@ -3,18 +3,19 @@
 //
 // Crash safety. Every function that writes is one transition of the search in one transaction, and
 // is named by a natural key (round number; round, parent and ordinal of an idea; idea and branch of
-// a candidate; CallKey of a call; kind and key of a ledger entry). Calling it again, in this process
-// or after a kill, changes nothing and returns what is stored: the first writing wins. So a resumed
-// search simply runs its round again; what was answered is not asked again, what was evaluated is
-// not evaluated again.
+// a candidate; CallKey of a call; kind and key of a ledger entry). Calling it again, in this
+// process or after a kill, changes nothing and returns what is stored: the first writing wins. So a
+// resumed search simply runs its round again; what was answered is not asked again, what was
+// evaluated is not evaluated again.
 //
-// Durability. WAL with synchronous=FULL: a transaction that returned has reached the disk, so that a
-// node that loses power loses no reply that was paid for. It costs one fsync per transition, which
-// is little beside a model call or an evaluation (docs/store.md has figures).
+// Durability. WAL with synchronous=FULL: a transaction that returned has reached the disk, so that
+// a node that loses power loses no reply that was paid for. It costs one fsync per transition,
+// which is little beside a model call or an evaluation (docs/store.md has figures).
 //
 // Errors. kResource (disk full, read-only folder, quota): nothing of the transition is stored, the
-// run is as it was. kUnavailable: another process writes the run. kNotFound: no such row. kInternal:
-// a damaged file, or a transition that breaks a rule of the schema (a bug of the caller).
+// run is as it was. kUnavailable: another process writes the run. kNotFound: no such row.
+// kInternal: a damaged file, or a transition that breaks a rule of the schema (a bug of the
+// caller).
 #pragma once
 
 #include <filesystem>
@@ -35,8 +36,8 @@ namespace grove::results {
 
 // What a new run consists of.
 struct RunStart {
-  std::string name;             // folder name: letters, digits, '.', '_', '-'; up to 100
-  std::string config;           // JSON
+  std::string name;    // folder name: letters, digits, '.', '_', '-'; up to 100
+  std::string config;  // JSON
   std::string program_version;
   std::uint64_t seed = 0;
   std::vector<EnvironmentRow> environment;
@@ -134,8 +135,9 @@ class Store {
   // Keeps a failed program that goes back to the model for repair. false: this turn is stored.
   Result<bool> RecordAttempt(CandidateId candidate, const ProgramDraft& program,
                              const eval::Verdict& verdict);
-  // The candidate's final verdict with all its rows and what the evaluation cost. false: it had one,
-  // and keeps it. Of two rows with one key (case, kind, mode; case, entry) the last is kept; without
+  // The candidate's final verdict with all its rows. Settles the ledger's key "evaluation NAME" at
+  // `cost`, kinds that it does not name at what they reserved. false: it had a verdict, and keeps
+  // it. Of two rows with one key (case, kind, mode; case, entry) the last is kept; without
   // any stage one is made from the verdict.
   Result<bool> RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
                              std::span<const Amount> cost = {});
@@ -143,12 +145,12 @@ class Store {
   // --- models ---
   // Before a request is sent: stores it as kPending with its reservations. When the key is already
   // kAnswered nothing changes: take the reply (FindReply) instead of asking. When it is kPending or
-  // kFailed (a kill, an outage) this is a new attempt; what an unfinished one had reserved counts as
-  // spent, since the provider may have billed it. Look at `status` and `attempts` of the result.
+  // kFailed (a kill, an outage) this is a new attempt; what an unfinished one had reserved counts
+  // as spent, since the provider may have billed it. Look at `status` and `attempts` of the result.
   Result<CallRow> BeginCall(const CallKey& key, const llm::Request& request,
                             std::span<const Amount> reserve = {});
-  // Settles the attempt's reservations at `cost`; kinds that it does not name at what they reserved.
-  // false: it was answered before.
+  // Settles the attempt's reservations at `cost`; kinds that it does not name at what they
+  // reserved. false: it was answered before.
   Result<bool> AnswerCall(CallId call, const llm::Reply& reply, std::span<const Amount> cost = {});
   // As AnswerCall, for a request that gave no reply.
   Status FailCall(CallId call, std::string_view error, std::span<const Amount> cost = {});

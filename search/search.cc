@@ -33,7 +33,7 @@ using results::RunStatus;
 // Replies that hold no usable idea are asked for again, so often.
 constexpr int kIdeaTurns = 2;
 
-Failure Stopped() { return Fail(ErrorCode::kCancelled, "interrupted"); }
+Error Stopped() { return {ErrorCode::kCancelled, "interrupted"}; }
 
 // Failures that another reply could mend.
 bool IsRepairable(eval::VerdictKind kind) {
@@ -277,7 +277,7 @@ Result<std::vector<Search::Slot>> Search::Ideate(RoundId round, int index,
   tbb::parallel_for(std::size_t{0}, parents.size(), [&](std::size_t p) {
     for (int turn = 0; turn < kIdeaTurns && answers[p].ideas.empty(); ++turn) {
       if (error.failed()) return;
-      if (stop_.stop_requested()) return error.Set(Stopped().error());
+      if (stop_.stop_requested()) return error.Set(Stopped());
       auto request = prompts_.ForIdeas(data_, *parents[p], index);
       if (!request) return error.Set(std::move(request.error()));
       request->seed += static_cast<std::uint64_t>(turn);
@@ -362,7 +362,7 @@ Status Search::Implement(int index, std::vector<Slot>& slots) {
   FirstError error;
   tbb::parallel_for(std::size_t{0}, slots.size(), [&](std::size_t i) {
     if (error.failed()) return;
-    if (stop_.stop_requested()) return error.Set(Stopped().error());
+    if (stop_.stop_requested()) return error.Set(Stopped());
     Slot& slot = slots[i];
     auto id = parts_.store.RequestCandidate(slot.idea.id, slot.branch);
     if (!id) return error.Set(std::move(id.error()));
@@ -418,7 +418,7 @@ Status Search::Conclude(Slot& slot, const eval::Evaluation& evaluation) {
 Status Search::EvaluateSlot(int index, Slot& slot, const std::map<Hash, std::string>& known) {
   std::vector<std::string> earlier;
   for (int turn = 0;; ++turn) {
-    if (stop_.stop_requested()) return Stopped();
+    if (stop_.stop_requested()) return Failure(Stopped());
     eval::Evaluation evaluation;
     if (!slot.received.program) {
       evaluation = eval::Evaluator::ParseFailure(slot.received.program.error());
@@ -554,7 +554,7 @@ Result<SearchSummary> Search::Run() {
       break;
     }
     if (stop_.stop_requested()) {
-      outcome = Stopped();
+      outcome = Failure(Stopped());
       break;
     }
     outcome = RunRound(finished + 1, FrontierOf(data_));

@@ -46,6 +46,14 @@ bool IsIdentifier(std::string_view text) {
                      [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
+// Whether a name may stand for a dim, tensor or scalar in kernels and plans.
+bool IsUsable(std::string_view name) {
+  const bool reserved =
+      std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved) ||
+      DTypeFromName(name).has_value();
+  return IsIdentifier(name) && !reserved && name.find("__") == std::string_view::npos;
+}
+
 // Case and task names stand in file names, tables and command lines.
 bool IsLabel(std::string_view text) {
   if (text.empty() || text.size() > 64 || text[0] == '-' || text[0] == '.') return false;
@@ -125,16 +133,14 @@ class Reader {
   Placed<std::string> Identifier(const toml::node* node, std::string_view key) {
     auto name = String(node, key);
     if (node == nullptr || !node->is_string()) return name;
-    const bool reserved =
-        std::find(std::begin(kReserved), std::end(kReserved), name.value) != std::end(kReserved) ||
-        DTypeFromName(name.value).has_value();
-    if (!IsIdentifier(name.value) || reserved || name.value.find("__") != std::string::npos) {
-      Fault(name.place,
-            fmt::format("'{}' cannot be a name: expected letters, digits and single '_', "
-                        "at most 64, not a word of C++ or of launch plans",
-                        name.value));
-    }
+    if (!IsUsable(name.value)) BadName(name.place, name.value);
     return name;
+  }
+
+  void BadName(Place place, std::string_view name) {
+    Fault(place, fmt::format("'{}' cannot be a name: expected letters, digits and single '_', at "
+                             "most 64, not a word of C++ or of launch plans",
+                             name));
   }
 
   Placed<std::string> Label(const toml::node* node, std::string_view key) {
@@ -297,9 +303,7 @@ std::vector<Scalar> ReadScalars(Reader& reader, const toml::node* node) {
   for (auto&& [key, value] : *table) {
     Scalar scalar;
     scalar.name = key.str();
-    if (!IsIdentifier(scalar.name)) {
-      reader.Fault(PlaceOf(key.source()), fmt::format("'{}' cannot be a name", scalar.name));
-    }
+    if (!IsUsable(scalar.name)) reader.BadName(PlaceOf(key.source()), scalar.name);
     if (const toml::table* detail = value.as_table()) {
       reader.KnownKeys(*detail, "the scalar", {"dtype", "value"});
       const auto dtype = reader.Type(reader.Require(*detail, "dtype", "the scalar"), "dtype");

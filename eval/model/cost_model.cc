@@ -7,22 +7,22 @@ namespace grove::eval {
 namespace {
 
 // Assumptions of the model that no data sheet gives. docs/model.md says where each comes from.
-constexpr double kDramLatencyNs = 650;     // loaded, not idle
+constexpr double kDramLatencyNs = 650;  // loaded, not idle
 constexpr double kL2LatencyNs = 200;
 constexpr double kL1LatencyCycles = 33;
 constexpr double kSharedLatencyCycles = 24;
 constexpr double kBarrierCycles = 30;
-constexpr double kIssueCycles = 2;         // cycles between two instructions of one warp
-constexpr double kLoadsInFlight = 2;       // independent loads that a warp has under way
+constexpr double kIssueCycles = 2;    // cycles between two instructions of one warp
+constexpr double kLoadsInFlight = 2;  // independent loads that a warp has under way
 constexpr double kSharedInFlight = 4;
-constexpr double kL2BytesPerCycle = 24;    // per SM
+constexpr double kL2BytesPerCycle = 24;  // per SM
 constexpr double kSectorBytes = 32;
 constexpr double kShortReuse = 4;          // more re-reads than this happen at short distance
 constexpr double kChainedLaunchNs = 1000;  // a launch behind another one
 constexpr double kFirstLaunchNs = 1500;    // what the first one costs in addition
 constexpr double kIntegerLanes = 64;
 constexpr double kSpecialLanes = 16;
-constexpr double kLaneIssue = 128;         // 4 warp instructions a cycle and SM
+constexpr double kLaneIssue = 128;  // 4 warp instructions a cycle and SM
 
 std::int64_t RoundUp(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -96,9 +96,8 @@ Traffic ModelLoads(const DeviceSpec& device, const BlockWork& work, double block
     first_touch = std::clamp(wave_unique * waves, unique, std::max(unique, total));
   }
   // A block's own second pass: served by L2 while everything that the resident blocks touch fits.
-  const double live =
-      std::min(resident * (distinct + store_unique_per_block),
-               unique + store_unique_per_block * blocks);
+  const double live = std::min(resident * (distinct + store_unique_per_block),
+                               unique + store_unique_per_block * blocks);
   const double hit = std::clamp(1.5 - live / device.l2_bytes, 0.0, 1.0);
   t.dram_load_bytes = first_touch + std::max(0.0, t.l2_load_bytes - total) * (1 - hit);
   return t;
@@ -156,7 +155,7 @@ ModelledLaunch ModelLaunch(const DeviceSpec& device, const codegen::ResolvedLaun
   const double scale = blocks / sampled;
   const double sms = device.sm_count;
   const double per_sm = result.occupancy.blocks_per_sm;
-  const double hz = device.clock_ghz;  // cycles per ns
+  const double hz = device.clock_ghz;              // cycles per ns
   const double busiest = std::ceil(blocks / sms);  // blocks on the SM that has most
   const double resident_per_sm = std::min(per_sm, busiest);
   const double resident = std::min(blocks, sms * per_sm);
@@ -178,9 +177,8 @@ ModelledLaunch ModelLaunch(const DeviceSpec& device, const codegen::ResolvedLaun
   if (footprint) unique = std::min(unique, static_cast<double>(footprint->value));
   const double store_unique = AsDouble(counters.unique_store_bytes) * scale;
   const double shared = AsDouble(entry.static_shared + launch.shared_bytes);
-  const Traffic traffic =
-      ModelLoads(device, work, blocks, resident, resident_per_sm, unique,
-                 AsDouble(counters.unique_store_bytes) / sampled, shared);
+  const Traffic traffic = ModelLoads(device, work, blocks, resident, resident_per_sm, unique,
+                                     AsDouble(counters.unique_store_bytes) / sampled, shared);
   result.dram_bytes = traffic.dram_load_bytes + store_unique;
   result.l2_bytes = traffic.l2_load_bytes + work.store_bytes * blocks;
 
@@ -219,11 +217,11 @@ ModelledLaunch ModelLaunch(const DeviceSpec& device, const codegen::ResolvedLaun
   // A block cannot end before its warps have issued their instructions one after the other and
   // waited for their loads, however idle the rest of the device is.
   const double warps = sampled * work.warps;
-  const double from_dram =
-      traffic.l2_load_bytes > 0 ? std::min(1.0, traffic.dram_load_bytes / traffic.l2_load_bytes) : 0;
+  const double from_dram = traffic.l2_load_bytes > 0
+                               ? std::min(1.0, traffic.dram_load_bytes / traffic.l2_load_bytes)
+                               : 0;
   const double beyond_l1 = from_dram * kDramLatencyNs + (1 - from_dram) * kL2LatencyNs;
-  const double load_ns =
-      traffic.l1_hit * kL1LatencyCycles / hz + (1 - traffic.l1_hit) * beyond_l1;
+  const double load_ns = traffic.l1_hit * kL1LatencyCycles / hz + (1 - traffic.l1_hit) * beyond_l1;
   const double chain_ns =
       AsDouble(counters.warp_instructions) / warps * kIssueCycles / hz +
       AsDouble(counters.global_loads) / warps * load_ns / kLoadsInFlight +
@@ -287,9 +285,8 @@ std::vector<std::int64_t> SampleBlocks(const codegen::ResolvedLaunch& launch, st
 }
 
 Nanoseconds ImpossibleFloor(const DeviceSpec& device, double flops, Bytes min_bytes) {
-  const double fastest =
-      std::max({device.fp64_tflops, device.fp32_tflops, device.tf32_tflops, device.fp16_tflops,
-                device.fp8_tflops});
+  const double fastest = std::max({device.fp64_tflops, device.fp32_tflops, device.tf32_tflops,
+                                   device.fp16_tflops, device.fp8_tflops});
   return Nanoseconds(
       std::max(static_cast<double>(min_bytes.value) / device.memory_gbs, flops / (fastest * 1e3)));
 }

@@ -1,6 +1,7 @@
 // Modelled time: from the emulator's counters and the cubin's registers and shared memory, an
-// estimate of a launch's time on a named GPU. Always labelled as modelled, never mixed with measured
-// times. Pure functions of their arguments: thread-safe. Formulas and their limits: docs/model.md.
+// estimate of a launch's time on a named GPU. Always labelled as modelled, never mixed with
+// measured times. Pure functions of their arguments: thread-safe. Formulas and their limits:
+// docs/model.md.
 #pragma once
 
 #include <array>
@@ -39,21 +40,21 @@ struct ModelledPipe {
 };
 
 struct ModelledLaunch {
-  Nanoseconds time{0};      // launch overhead included, as one launch of a chain on a stream
+  Nanoseconds time{0};  // launch overhead included, as one launch of a chain on a stream
   Occupancy occupancy;
   // What limits: "memory", "l2", "fp32", "fp64", "fp16", "integer", "special", "conversion",
   // "tensor", "shared" (shared memory and L1), "issue", "latency", "launch", or "does not fit".
   std::string bound;
-  double dram_bytes = 0;    // whole launch
-  double l2_bytes = 0;      // whole launch, requests that pass L1
-  double waves = 0;         // blocks / blocks that run at once
+  double dram_bytes = 0;            // whole launch
+  double l2_bytes = 0;              // whole launch, requests that pass L1
+  double waves = 0;                 // blocks / blocks that run at once
   std::vector<ModelledPipe> pipes;  // every resource, longest first: the "why" of a report
 };
 
-// `counters` are those of the sampled blocks with count_memory; they are scaled to all blocks of the
-// launch. `footprint` is the size of all buffers that the launch may read; when given, it bounds the
-// distinct bytes loaded, which otherwise are extrapolated from the sample. A launch that does not
-// fit on the device, or whose sample is empty, has time 0 and says so in `bound`.
+// `counters` are those of the sampled blocks with count_memory; they are scaled to all blocks of
+// the launch. `footprint` is the size of all buffers that the launch may read; when given, it
+// bounds the distinct bytes loaded, which otherwise are extrapolated from the sample. A launch that
+// does not fit on the device, or whose sample is empty, has time 0 and says so in `bound`.
 ModelledLaunch ModelLaunch(const DeviceSpec& device, const codegen::ResolvedLaunch& launch,
                            const codegen::EntryPoint& entry, const emulator::Counters& counters,
                            std::optional<Bytes> footprint = std::nullopt);

@@ -106,10 +106,10 @@ std::vector<DeviceSpec> MakeTable() {
                    {2039, 0, 19.5, 19.5, 156, 312, 0}));
   t.push_back(Fill(Ampere(), "A100-80GB-PCIe", {"NVIDIA A100 80GB PCIe"}, 108, 1.41, 40, 80,
                    {1935, 0, 19.5, 19.5, 156, 312, 0}));
-  t.push_back(Fill(Ada(), "L40S", {"NVIDIA L40S"}, 142, 2.52, 96, 48,
-                   {864, 0, 1.43, 91.6, 183, 362, 733}));
-  t.push_back(Fill(Ada(), "L4", {"NVIDIA L4"}, 58, 2.04, 48, 24,
-                   {300, 0, 0.49, 30.3, 60, 121, 242}));
+  t.push_back(
+      Fill(Ada(), "L40S", {"NVIDIA L40S"}, 142, 2.52, 96, 48, {864, 0, 1.43, 91.6, 183, 362, 733}));
+  t.push_back(
+      Fill(Ada(), "L4", {"NVIDIA L4"}, 58, 2.04, 48, 24, {300, 0, 0.49, 30.3, 60, 121, 242}));
   t.push_back(Fill(Ada(), "RTX-4090", {"NVIDIA GeForce RTX 4090"}, 128, 2.52, 72, 24,
                    {1008, 0, 1.29, 82.6, 82.6, 165, 330}));
   t.push_back(Fill(Blackwell(), "B200", {"NVIDIA B200"}, 148, 1.965, 126, 180,

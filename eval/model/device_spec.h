@@ -26,13 +26,13 @@ struct DeviceSpec {
   double fp64_tflops = 0;  // fastest of CUDA cores and fp64 tensor cores
   double fp32_tflops = 0;  // CUDA cores
   double tf32_tflops = 0, fp16_tflops = 0, fp8_tflops = 0;  // tensor cores; 0 = has none
-  int fp64_lanes = 2;          // fp64 results per cycle and SM, CUDA cores
-  int half2_lanes = 128;       // f16x2 instructions (threads) per cycle and SM
-  int conversion_lanes = 64;   // results per cycle and SM
-  double mma_efficiency = 1;   // share of the tensor peak that mma.sync and wmma can reach
-  int l1_bytes = 0;            // unified L1 and shared memory of an SM
-  int shared_per_sm = 0;       // bytes
-  int shared_per_block = 0;    // bytes, opt-in maximum
+  int fp64_lanes = 2;         // fp64 results per cycle and SM, CUDA cores
+  int half2_lanes = 128;      // f16x2 instructions (threads) per cycle and SM
+  int conversion_lanes = 64;  // results per cycle and SM
+  double mma_efficiency = 1;  // share of the tensor peak that mma.sync and wmma can reach
+  int l1_bytes = 0;           // unified L1 and shared memory of an SM
+  int shared_per_sm = 0;      // bytes
+  int shared_per_block = 0;   // bytes, opt-in maximum
   int registers_per_sm = 65536;
   int threads_per_sm = 2048;
   int blocks_per_sm = 32;

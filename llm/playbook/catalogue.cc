@@ -123,7 +123,8 @@ class TableReader {
   Status Finish() {
     for (const auto& [key, node] : table_) {
       if (!known_.contains(std::string(key.str()))) {
-        Complain(UnknownName("field", key.str(), std::vector<std::string>(known_.begin(), known_.end())));
+        Complain(UnknownName("field", key.str(),
+                             std::vector<std::string>(known_.begin(), known_.end())));
       }
     }
     if (problem_) return Fail(ErrorCode::kInvalidInput, fmt::format("{}: {}", place_, *problem_));
@@ -190,11 +191,13 @@ Status Catalogue::ReadToml(const std::filesystem::path& file) {
   for (const auto& [key, node] : parsed.table()) {
     const toml::array* list = node.as_array();
     if (list == nullptr) {
-      return Fail(ErrorCode::kInvalidInput,
-                  fmt::format("{}: \"{}\" is none of [[op]], [[template]], [[entry]]", name, key.str()));
+      return Fail(
+          ErrorCode::kInvalidInput,
+          fmt::format("{}: \"{}\" is none of [[op]], [[template]], [[entry]]", name, key.str()));
     }
     for (const toml::node& item : *list) {
-      const std::string place = fmt::format("{}: {} at line {}", name, key.str(), item.source().begin.line);
+      const std::string place =
+          fmt::format("{}: {} at line {}", name, key.str(), item.source().begin.line);
       const toml::table* table = item.as_table();
       if (table == nullptr) return Fail(ErrorCode::kInvalidInput, place + ": expected a table");
       TableReader reader(*table, place);
@@ -241,8 +244,9 @@ Status Catalogue::ReadToml(const std::filesystem::path& file) {
         entry.choices = reader.Choices("choices");
         entries_.push_back(std::move(entry));
       } else {
-        return Fail(ErrorCode::kInvalidInput,
-                    fmt::format("{}: \"{}\" is none of [[op]], [[template]], [[entry]]", name, key.str()));
+        return Fail(
+            ErrorCode::kInvalidInput,
+            fmt::format("{}: \"{}\" is none of [[op]], [[template]], [[entry]]", name, key.str()));
       }
       if (auto status = reader.Finish(); !status) return status;
     }

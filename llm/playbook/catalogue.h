@@ -36,12 +36,12 @@ struct Entry {
   std::vector<std::string> ops;
   std::string title;
   std::string category;
-  std::string rationale;  // mustache over the facts
-  double expected_gain = 1;  // ratio of times, parent / child
+  std::string rationale;           // mustache over the facts
+  double expected_gain = 1;        // ratio of times, parent / child
   std::vector<Condition> needs;    // all must hold
   std::vector<Condition> forbids;  // none may hold
   Traits sets;
-  Traits naive;  // set as well when the parent's strategy is naive
+  Traits naive;                 // set as well when the parent's strategy is naive
   std::vector<Choice> choices;  // parameters of siblings; never empty
 };
 
@@ -49,7 +49,7 @@ struct Entry {
 struct Template {
   std::string op;
   std::string strategy;
-  Traits defaults;     // every trait the template knows
+  Traits defaults;  // every trait the template knows
   // Over facts and numeric traits; each must be non-zero (limits of shared memory and block size).
   std::vector<Expr> fits;
   std::string source;  // mustache

@@ -66,8 +66,8 @@ std::optional<CaseView> ReadCase(std::string_view line) {
   bool first = true;
   while (!rest.empty()) {
     const std::string_view part = Trim(rest.substr(0, rest.find(';')));
-    rest.remove_prefix(std::min(rest.size(), rest.find(';') == rest.npos ? rest.size()
-                                                                         : rest.find(';') + 1));
+    rest.remove_prefix(
+        std::min(rest.size(), rest.find(';') == rest.npos ? rest.size() : rest.find(';') + 1));
     if (first) {
       first = false;
       std::string_view dims = part;

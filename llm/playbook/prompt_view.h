@@ -20,12 +20,12 @@ struct CaseView {
 };
 
 struct PromptView {
-  std::string task;    // name
+  std::string task;  // name
   std::string family;
   std::vector<CaseView> cases;
   std::string parent_source;
-  std::vector<std::string> tried_here;    // titles
-  std::vector<std::string> failed_titles; // tried elsewhere and lost or failed
+  std::vector<std::string> tried_here;     // titles
+  std::vector<std::string> failed_titles;  // tried elsewhere and lost or failed
   std::string idea_title;
   std::string idea_category;
   std::string failed_source;

@@ -15,9 +15,10 @@ constexpr std::size_t kMaxPairs = 64;
 constexpr std::size_t kMaxWord = 32;
 
 bool IsWord(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxWord && std::all_of(text.begin(), text.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-  });
+  return !text.empty() && text.size() <= kMaxWord &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+         });
 }
 
 std::optional<std::int64_t> Integer(std::string_view text) {
@@ -73,8 +74,9 @@ std::string TraitsLine(const Traits& traits) {
 Result<Condition> Condition::Parse(std::string_view text) {
   const std::size_t at = text.find_first_of("<>=");
   if (at == std::string_view::npos || !IsWord(text.substr(0, at))) {
-    return Fail(ErrorCode::kInvalidInput,
-                fmt::format("condition \"{}\": expected name=value, name<=number or the like", text));
+    return Fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("condition \"{}\": expected name=value, name<=number or the like", text));
   }
   Condition condition;
   condition.name = text.substr(0, at);
@@ -112,11 +114,16 @@ bool Condition::Holds(const Traits& traits, const Facts& facts) const {
   const auto found = facts.find(name);
   if (found == facts.end()) return false;
   switch (kind) {
-    case Kind::kLess: return found->second < bound;
-    case Kind::kLessEqual: return found->second <= bound;
-    case Kind::kGreater: return found->second > bound;
-    case Kind::kGreaterEqual: return found->second >= bound;
-    case Kind::kIs: break;
+    case Kind::kLess:
+      return found->second < bound;
+    case Kind::kLessEqual:
+      return found->second <= bound;
+    case Kind::kGreater:
+      return found->second > bound;
+    case Kind::kGreaterEqual:
+      return found->second >= bound;
+    case Kind::kIs:
+      break;
   }
   return false;
 }

@@ -22,8 +22,9 @@ using Facts = std::map<std::string, std::int64_t>;
 
 // The traits of the first `// traits:` line of `source`. Without such a line (a seed, a kernel from
 // elsewhere) what the text shows: strategy=block (row_reduction) or tile (gemm) when it uses shared
-// memory, else strategy=naive; vec=4 for float4; fastexp=1 for ex2 and __expf. Foreign text: at most 64 pairs are read, names and
-// values of letters, digits, '_' and at most 32 characters, anything else is skipped.
+// memory, else strategy=naive; vec=4 for float4; fastexp=1 for ex2 and __expf. Foreign text: at
+// most 64 pairs are read, names and values of letters, digits, '_' and at most 32 characters,
+// anything else is skipped.
 Traits TraitsOf(std::string_view source, std::string_view family);
 
 // "// traits: op=... strategy=... " and the rest in alphabetical order.

@@ -50,7 +50,8 @@ TEST_F(FramingTest, FramesArriveWholeAndInOrder) {
 TEST_F(FramingTest, APayloadLargerThanTheSocketsBufferPassesInParts) {
   std::string large(std::size_t{8} << 20, '\0');
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 31);
-  std::thread writer([&] { EXPECT_TRUE(WriteFrame(a_.get(), 1, large, After(milliseconds(60000)))); });
+  std::thread writer(
+      [&] { EXPECT_TRUE(WriteFrame(a_.get(), 1, large, After(milliseconds(60000)))); });
   auto frame = ReadFrame(b_.get(), large.size(), After(milliseconds(60000)));
   writer.join();
   ASSERT_TRUE(frame) << frame.error().message;

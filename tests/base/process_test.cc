@@ -295,7 +295,8 @@ TEST(Process, ChildrenDoNotOutliveAKilledHead) {
   const pid_t head = ::fork();
   if (head == 0) {
     auto child = Process::Start(Child("hang"));
-    const int pid = child && ReadFrame(child->channel(), 100, After(seconds(30))) ? child->pid() : 0;
+    const int pid =
+        child && ReadFrame(child->channel(), 100, After(seconds(30))) ? child->pid() : 0;
     if (::write(ends[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
     for (;;) ::pause();
   }

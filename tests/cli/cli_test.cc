@@ -1,4 +1,5 @@
 // The program as a user meets it: whole commands, their output and exit codes.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -134,8 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{"last_column_unwritten.cu", "unwritten"},
                       Refused{"wrong_when_scored.cu", "wrong_result"}, Refused{"race.cu", "race"},
                       Refused{"half_a_block_at_a_barrier.cu", "barrier_divergence"}),
-    [](const auto& info) {
-      std::string name = info.param.file;
+    [](const auto& kernel) {
+      std::string name = kernel.param.file;
       return name.substr(0, name.find('.'));
     });
 

@@ -26,7 +26,7 @@ ProgramOptions In(const std::filesystem::path& folder) {
   return options;
 }
 
-std::vector<std::string> Run(const std::string& name) {
+std::vector<std::string> RunArguments(const std::string& name) {
   return {"run",     "softmax_small", "--tasks",    kTasks, "--name",     name, "--rounds", "3",
           "--ideas", "2",             "--branches", "2",    "--frontier", "2",  "--quiet"};
 }
@@ -54,7 +54,7 @@ std::map<std::string, std::string> Outcome(const std::filesystem::path& run) {
 TEST(KillTest, TenKillsAtRandomInstantsLoseDoubleAndHalveNothing) {
   const testing::ScratchFolder folder;
   const auto start = std::chrono::steady_clock::now();
-  const ProgramResult whole = RunProgram("grove", Run("whole"), In(folder.path()));
+  const ProgramResult whole = RunProgram("grove", RunArguments("whole"), In(folder.path()));
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   const auto duration = std::chrono::steady_clock::now() - start;
   const auto expected = Outcome(folder.path() / "runs" / "whole");
@@ -75,7 +75,7 @@ TEST(KillTest, TenKillsAtRandomInstantsLoseDoubleAndHalveNothing) {
     const ProgramResult result = RunProgram(
         "grove",
         begun ? std::vector<std::string>{"resume", "killed", "--tasks", kTasks, "--quiet"}
-              : Run("killed"),
+              : RunArguments("killed"),
         options);
     if (result.signal != 0) ++kills;
     if (std::filesystem::exists(killed / "run.db")) {

@@ -38,12 +38,31 @@ ResolvedLaunch Launch(std::int64_t gx, std::int64_t gy, std::int64_t threads,
 
 // Counters of one block, multiplied by `n` blocks that share nothing.
 Counters Times(Counters c, std::int64_t n) {
-  for (std::int64_t* v :
-       {&c.blocks, &c.warp_instructions, &c.thread_instructions, &c.fp32, &c.fp64, &c.fp16,
-        &c.integer, &c.special, &c.conversion, &c.control, &c.tensor, &c.global_loads,
-        &c.global_stores, &c.shared_loads, &c.shared_stores, &c.local_accesses, &c.atomics,
-        &c.barriers, &c.shuffles, &c.global_load_sectors, &c.global_store_sectors,
-        &c.unique_load_bytes, &c.unique_store_bytes, &c.block_load_bytes, &c.shared_wavefronts}) {
+  for (std::int64_t* v : {&c.blocks,
+                          &c.warp_instructions,
+                          &c.thread_instructions,
+                          &c.fp32,
+                          &c.fp64,
+                          &c.fp16,
+                          &c.integer,
+                          &c.special,
+                          &c.conversion,
+                          &c.control,
+                          &c.tensor,
+                          &c.global_loads,
+                          &c.global_stores,
+                          &c.shared_loads,
+                          &c.shared_stores,
+                          &c.local_accesses,
+                          &c.atomics,
+                          &c.barriers,
+                          &c.shuffles,
+                          &c.global_load_sectors,
+                          &c.global_store_sectors,
+                          &c.unique_load_bytes,
+                          &c.unique_store_bytes,
+                          &c.block_load_bytes,
+                          &c.shared_wavefronts}) {
     *v *= n;
   }
   c.tensor_flops_f16 *= static_cast<double>(n);
@@ -129,12 +148,54 @@ TEST(SoftmaxModel, RegisterResidentKernelComesNearTheFloor) {
 
 TEST(SoftmaxModel, ThreePassVectorKernelIsNearTheMeasuredOne) {
   // CRFM's kernel, a CTA a row with float4: 1.168 ms measured.
-  EXPECT_NEAR(BlockPerRow(1024, 3, 4, 32), 1.168, 0.25 * 1.168);
+  const double ms = BlockPerRow(1024, 3, 4, 32);
+  RecordProperty("three_pass_vector_ms", std::to_string(ms));
+  EXPECT_NEAR(ms, 1.168, 0.25 * 1.168);
 }
 
 TEST(SoftmaxModel, TwoPassesLieBetweenOneAndThree) {
   // torch.compile: 0.659 ms measured.
   EXPECT_NEAR(BlockPerRow(512, 2, 4, 32), 0.659, 0.3 * 0.659);
+}
+
+// --- fp16 row kernels with one read and one write, as AutoKernel's starters ---------------------
+
+// One block a row, every element kept in registers between its read and its write.
+double HalfRows(std::int64_t rows, std::int64_t columns, std::int64_t threads, bool write) {
+  Counters c;
+  const std::int64_t warps = threads / 32;
+  const std::int64_t accesses = columns / 8 / 32;  // 16 bytes a lane
+  c.blocks = 1;
+  c.global_loads = accesses;
+  c.global_load_sectors = accesses * 16;
+  c.block_load_bytes = c.unique_load_bytes = columns * 2;
+  if (write) {
+    c.global_stores = accesses;
+    c.global_store_sectors = accesses * 16;
+    c.unique_store_bytes = columns * 2;
+  }
+  c.fp32 = accesses * 8 * 3;
+  c.conversion = accesses * 8 * 2;
+  c.integer = accesses * 6 + warps * 10;
+  c.shuffles = warps * 10;
+  c.barriers = warps * 2;
+  c.shared_loads = c.shared_stores = warps * 2;
+  c.shared_wavefronts = warps * 4;
+  c.warp_instructions = c.global_loads + c.global_stores + c.fp32 + c.conversion + c.integer +
+                        c.shuffles + c.barriers + c.shared_loads * 2;
+  return 1e3 * Ms(ModelLaunch(H200(), Launch(rows, 1, threads), Entry(40), Times(c, 32)));
+}
+
+TEST(RowKernelModel, LiesNearTheMeasuredStarters) {
+  const double rmsnorm = HalfRows(8192, 8192, 256, true);    // 70.8 us measured, softmax 71.2
+  const double layernorm = HalfRows(8192, 4096, 256, true);  // 40.2 us
+  const double reduce = HalfRows(8192, 8192, 256, false);    // 39.8 us (torch.compile)
+  RecordProperty("rmsnorm_us", std::to_string(rmsnorm));
+  RecordProperty("layernorm_us", std::to_string(layernorm));
+  RecordProperty("reduce_us", std::to_string(reduce));
+  EXPECT_NEAR(rmsnorm, 70.8, 0.2 * 70.8);
+  EXPECT_NEAR(layernorm, 40.2, 0.25 * 40.2);
+  EXPECT_NEAR(reduce, 39.8, 0.25 * 39.8);
 }
 
 // --- matrix product, 4096^3 ---------------------------------------------------------------------
@@ -152,8 +213,8 @@ std::int64_t GemmUnique(const ResolvedLaunch& launch, const std::vector<std::int
   return static_cast<std::int64_t>(rows.size() + columns.size()) * tile * kN * element;
 }
 
-ModelledLaunch Gemm(Counters block, std::int64_t tile, std::int64_t threads,
-                    std::int64_t registers, std::int64_t shared, std::int64_t element) {
+ModelledLaunch Gemm(Counters block, std::int64_t tile, std::int64_t threads, std::int64_t registers,
+                    std::int64_t shared, std::int64_t element) {
   const ResolvedLaunch launch = Launch(kN / tile, kN / tile, threads);
   const auto sample = SampleBlocks(launch, 64);
   block.blocks = 1;
@@ -244,7 +305,8 @@ TEST(GemmModel, OrdersNaiveTiledRegisterTiledAndTensorCores) {
 }
 
 TEST(GemmModel, GoodSimtKernelLiesWhereGoodSimtKernelsAre) {
-  // cuBLAS without TF32 takes 2.677 ms; the pipes alone need 2.05 ms; good hand-written ones 2.6 to 4.
+  // cuBLAS without TF32 takes 2.677 ms; the pipes alone need 2.05 ms; good hand-written ones 2.6
+  // to 4.
   const double ms = Ms(RegisterTiledGemm());
   EXPECT_GE(ms, 2.3);
   EXPECT_LE(ms, 4.0);

@@ -36,12 +36,12 @@ std::vector<Operands> Exponents(bool negative = false) {
 void Within(const std::string& text, const std::vector<Operands>& lanes,
             const std::function<double(double, double)>& f, double relative, double absolute = 0,
             int operands = 1) {
-  const auto got =
-      Execute({text, "f32", std::vector<std::string>(static_cast<std::size_t>(operands), "f32")},
-              lanes);
+  const auto got = Execute(
+      {text, "f32", std::vector<std::string>(static_cast<std::size_t>(operands), "f32")}, lanes);
   ASSERT_EQ(got.size(), lanes.size()) << text;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    const double want = f(static_cast<double>(F32(lanes[i][0])), static_cast<double>(F32(lanes[i][1])));
+    const double want =
+        f(static_cast<double>(F32(lanes[i][0])), static_cast<double>(F32(lanes[i][1])));
     if (std::fabs(want) < 1.1754943508222875e-38 && want != 0) continue;
     if (std::fabs(want) > 3.4028234663852886e38) continue;
     const double error = std::fabs(static_cast<double>(F32(got[i][0])) - want);
@@ -58,7 +58,8 @@ void Within(const std::string& text, const std::vector<Operands>& lanes,
 void Exactly(const std::string& text, const std::vector<std::pair<float, float>>& table) {
   std::vector<Operands> lanes;
   for (const auto& [in, out] : table) lanes.push_back({Bits(in), Bits(out), 0, 0});
-  Check({text, "f32", {"f32"}}, lanes, [](const Operands& x) { return x[1]; }, As::kF32);
+  Check(
+      {text, "f32", {"f32"}}, lanes, [](const Operands& x) { return x[1]; }, As::kF32);
 }
 
 const float kInf = std::numeric_limits<float>::infinity();
@@ -95,8 +96,7 @@ TEST(ApproxOps, Lg2) {
   const auto log2 = [](double a, double) { return std::log2(a); };
   // 2^-22 absolute in (0.5, 2), 2 ulp outside.
   Within("lg2.approx.f32 d, a;", Range(0.5f, 2, 4000), log2, 0, std::ldexp(1.0, -22));
-  Within("lg2.approx.ftz.f32 d, a;", Exponents(), log2, std::ldexp(1.0, -22),
-         std::ldexp(1.0, -22));
+  Within("lg2.approx.ftz.f32 d, a;", Exponents(), log2, std::ldexp(1.0, -22), std::ldexp(1.0, -22));
   Exactly("lg2.approx.f32 d, a;", {{1.0f, 0.0f},
                                    {8.0f, 3.0f},
                                    {0.0f, -kInf},
@@ -114,8 +114,7 @@ TEST(ApproxOps, SinCos) {
   const auto cosine = [](double a, double) { return std::cos(a); };
   Within("sin.approx.f32 d, a;", Range(-pi, pi, 4000), sine, 0, std::ldexp(1.0, -20.5));
   Within("cos.approx.f32 d, a;", Range(-pi, pi, 4000), cosine, 0, std::ldexp(1.0, -20.5));
-  Within("sin.approx.f32 d, a;", Range(-100 * pi, 100 * pi, 4000), sine, 0,
-         std::ldexp(1.0, -14.7));
+  Within("sin.approx.f32 d, a;", Range(-100 * pi, 100 * pi, 4000), sine, 0, std::ldexp(1.0, -14.7));
   Within("cos.approx.ftz.f32 d, a;", Range(-100 * pi, 100 * pi, 4000), cosine, 0,
          std::ldexp(1.0, -14.7));
   Exactly("sin.approx.ftz.f32 d, a;", {{0.0f, 0.0f}, {-0.0f, -0.0f}, {kInf, kNan}, {kNan, kNan}});
@@ -123,14 +122,18 @@ TEST(ApproxOps, SinCos) {
 }
 
 TEST(ApproxOps, RcpRsqrtSqrt) {
-  Within("rcp.approx.f32 d, a;", Exponents(), [](double a, double) { return 1 / a; },
-         std::ldexp(1.0, -23));
-  Within("rcp.approx.ftz.f32 d, a;", Exponents(true), [](double a, double) { return 1 / a; },
-         std::ldexp(1.0, -23));
-  Within("rsqrt.approx.f32 d, a;", Exponents(), [](double a, double) { return 1 / std::sqrt(a); },
-         std::ldexp(1.0, -22.9));
-  Within("sqrt.approx.f32 d, a;", Exponents(), [](double a, double) { return std::sqrt(a); },
-         std::ldexp(1.0, -23));
+  Within(
+      "rcp.approx.f32 d, a;", Exponents(), [](double a, double) { return 1 / a; },
+      std::ldexp(1.0, -23));
+  Within(
+      "rcp.approx.ftz.f32 d, a;", Exponents(true), [](double a, double) { return 1 / a; },
+      std::ldexp(1.0, -23));
+  Within(
+      "rsqrt.approx.f32 d, a;", Exponents(), [](double a, double) { return 1 / std::sqrt(a); },
+      std::ldexp(1.0, -22.9));
+  Within(
+      "sqrt.approx.f32 d, a;", Exponents(), [](double a, double) { return std::sqrt(a); },
+      std::ldexp(1.0, -23));
   Exactly("rcp.approx.ftz.f32 d, a;", {{0.0f, kInf},
                                        {-0.0f, -kInf},
                                        {kInf, 0.0f},
@@ -155,8 +158,9 @@ TEST(ApproxOps, RcpRsqrtSqrt) {
 }
 
 TEST(ApproxOps, Tanh) {
-  Within("tanh.approx.f32 d, a;", Range(-9, 9, 4000), [](double a, double) { return std::tanh(a); },
-         std::ldexp(1.0, -10.987));
+  Within(
+      "tanh.approx.f32 d, a;", Range(-9, 9, 4000), [](double a, double) { return std::tanh(a); },
+      std::ldexp(1.0, -10.987));
   Exactly("tanh.approx.f32 d, a;",
           {{kInf, 1.0f}, {-kInf, -1.0f}, {0.0f, 0.0f}, {-0.0f, -0.0f}, {kNan, kNan}});
 }
@@ -183,10 +187,12 @@ TEST(ApproxOps, Division) {
   add(1, kInf, 0);
   add(-1, kInf, -0.0f);
   add(kInf, 2, kInf);
-  Check({"div.approx.f32 d, a, b;", "f32", {"f32", "f32"}}, special,
-        [](const Operands& x) { return x[2]; }, As::kF32);
-  Check({"div.full.f32 d, a, b;", "f32", {"f32", "f32"}}, special,
-        [](const Operands& x) { return x[2]; }, As::kF32);
+  Check(
+      {"div.approx.f32 d, a, b;", "f32", {"f32", "f32"}}, special,
+      [](const Operands& x) { return x[2]; }, As::kF32);
+  Check(
+      {"div.full.f32 d, a, b;", "f32", {"f32", "f32"}}, special,
+      [](const Operands& x) { return x[2]; }, As::kF32);
 }
 
 TEST(ApproxOps, DoubleReciprocals) {
@@ -222,13 +228,16 @@ TEST(ApproxOps, HalfFunctions) {
       ASSERT_NEAR(Decode(got[i][0], format) / want, 1, relative) << text << " at " << x;
     }
   };
-  check("ex2.approx.f16 d, a;", kHalf, [](double a) { return std::exp2(a); }, std::ldexp(1.0, -9.9));
-  check("tanh.approx.f16 d, a;", kHalf, [](double a) { return std::tanh(a); },
-        std::ldexp(1.0, -9.9));
-  check("ex2.approx.ftz.bf16 d, a;", kBFloat, [](double a) { return std::exp2(a); },
-        std::ldexp(1.0, -7));
-  check("tanh.approx.bf16 d, a;", kBFloat, [](double a) { return std::tanh(a); },
-        std::ldexp(1.0, -7));
+  check(
+      "ex2.approx.f16 d, a;", kHalf, [](double a) { return std::exp2(a); }, std::ldexp(1.0, -9.9));
+  check(
+      "tanh.approx.f16 d, a;", kHalf, [](double a) { return std::tanh(a); }, std::ldexp(1.0, -9.9));
+  check(
+      "ex2.approx.ftz.bf16 d, a;", kBFloat, [](double a) { return std::exp2(a); },
+      std::ldexp(1.0, -7));
+  check(
+      "tanh.approx.bf16 d, a;", kBFloat, [](double a) { return std::tanh(a); },
+      std::ldexp(1.0, -7));
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ namespace grove::emulator::opcodes {
 namespace {
 
 struct AtomicCase {
-  const char* op;    // "add.u32"
-  const char* reg;   // register type
+  const char* op;   // "add.u32"
+  const char* reg;  // register type
   std::function<std::uint64_t(std::uint64_t old, std::uint64_t b, std::uint64_t c)> f;
   As as = As::kBits;
   int operands = 1;
@@ -35,7 +35,8 @@ std::int64_t S(std::uint64_t v, int width) {
 std::uint64_t Halfwise(std::uint64_t a, std::uint64_t b, Format f) {
   std::uint64_t d = 0;
   for (int i = 0; i < 2; ++i) {
-    const double sum = AddToOdd(Decode((a >> (16 * i)) & 0xffff, f), Decode((b >> (16 * i)) & 0xffff, f));
+    const double sum =
+        AddToOdd(Decode((a >> (16 * i)) & 0xffff, f), Decode((b >> (16 * i)) & 0xffff, f));
     d |= RoundTo(sum, f, Round::kNearest) << (16 * i);
   }
   return d;
@@ -102,9 +103,10 @@ void CheckPrivate(const AtomicCase& c, const std::string& prefix, bool shared) {
         "atom.shared.{1} d, [s], {2}; ld.shared.{0} e, [s];",
         c.reg, c.op, operands);
   } else {
-    op.body = fmt::format("st.global.{0} [out+8], a; atom{3}.{1} d, [out+8], {2}; "
-                          "ld.global.{0} e, [out+8];",
-                          c.reg, c.op, operands, prefix);
+    op.body = fmt::format(
+        "st.global.{0} [out+8], a; atom{3}.{1} d, [out+8], {2}; "
+        "ld.global.{0} e, [out+8];",
+        c.reg, c.op, operands, prefix);
   }
   const auto got = Execute(op, lanes);
   ASSERT_EQ(got.size(), lanes.size()) << c.op;
@@ -129,8 +131,8 @@ void CheckPrivate(const AtomicCase& c, const std::string& prefix, bool shared) {
         const double g = Decode((got[i][1] >> (16 * half)) & 0xffff, f);
         const double w = Decode((want >> (16 * half)) & 0xffff, f);
         ASSERT_TRUE(g == w || (std::isnan(g) && std::isnan(w)))
-            << op.body << " " << std::hex << x[0] << " " << x[1] << ": " << got[i][1] << ", expected "
-            << want;
+            << op.body << " " << std::hex << x[0] << " " << x[1] << ": " << got[i][1]
+            << ", expected " << want;
       }
     }
   }
@@ -146,8 +148,8 @@ TEST(AtomicOps, SharedOldAndNewValues) {
 
 TEST(AtomicOps, GenericAddressesScopesAndOrders) {
   const AtomicCase add = Cases()[0];
-  for (const char* prefix : {"", ".relaxed.gpu.global", ".acquire.cta.global", ".release.sys.global",
-                             ".acq_rel.gpu"}) {
+  for (const char* prefix :
+       {"", ".relaxed.gpu.global", ".acquire.cta.global", ".release.sys.global", ".acq_rel.gpu"}) {
     CheckPrivate(add, prefix, false);
   }
 }
@@ -169,10 +171,9 @@ TEST(AtomicOps, EveryTicketIsGivenOnce) {
 
 TEST(AtomicOps, ContendedFloatSumOfIntegersIsExact) {
   std::vector<std::uint64_t> in(1), out(2);
-  const std::string text = ModuleText(
-      ".reg .f32 x; .reg .f64 y;\n",
-      "cvt.rn.f32.u32 x, tid; red.global.add.f32 [out], x;\n"
-      "cvt.rn.f64.u32 y, tid; red.global.add.f64 [out+8], y;\n");
+  const std::string text = ModuleText(".reg .f32 x; .reg .f64 y;\n",
+                                      "cvt.rn.f32.u32 x, tid; red.global.add.f32 [out], x;\n"
+                                      "cvt.rn.f64.u32 y, tid; red.global.add.f64 [out+8], y;\n");
   ASSERT_TRUE(RunModule(text, std::as_writable_bytes(std::span(in)),
                         std::as_writable_bytes(std::span(out)), 256, 3));
   EXPECT_EQ(F32(out[0]), 3.0f * 255 * 128);
@@ -188,8 +189,7 @@ TEST(AtomicOps, RedOfEveryIntegerOperation) {
   for (const Red& r : {Red{"add.u32", 5, 5 + 2016}, Red{"min.u32", 7, 0}, Red{"max.s32", 7, 63},
                        Red{"or.b32", 0, 63}, Red{"and.b32", 0xff, 0}, Red{"xor.b32", 1, 1}}) {
     std::vector<std::uint64_t> in(1), out{r.start};
-    const std::string text =
-        ModuleText("", fmt::format("red.global.{} [out], tid;\n", r.op));
+    const std::string text = ModuleText("", fmt::format("red.global.{} [out], tid;\n", r.op));
     ASSERT_TRUE(RunModule(text, std::as_writable_bytes(std::span(in)),
                           std::as_writable_bytes(std::span(out)), 64));
     EXPECT_EQ(out[0], r.want) << r.op;

@@ -120,17 +120,15 @@ TEST(BitOps, BitFieldInsert) {
         }
       }
     }
-    Check({"bfi." + t + " d, a, b, c, f;", t, {t, t, "b32", "b32"}}, lanes,
-          [&](const Operands& x) {
-            std::uint64_t d = x[1];
-            const std::uint64_t pos = x[2] & 0xff, len = x[3] & 0xff;
-            for (std::uint64_t i = 0; i < len && pos + i < static_cast<std::uint64_t>(width);
-                 ++i) {
-              d &= ~(std::uint64_t{1} << (pos + i));
-              d |= static_cast<std::uint64_t>(Bit(x[0], i)) << (pos + i);
-            }
-            return d;
-          });
+    Check({"bfi." + t + " d, a, b, c, f;", t, {t, t, "b32", "b32"}}, lanes, [&](const Operands& x) {
+      std::uint64_t d = x[1];
+      const std::uint64_t pos = x[2] & 0xff, len = x[3] & 0xff;
+      for (std::uint64_t i = 0; i < len && pos + i < static_cast<std::uint64_t>(width); ++i) {
+        d &= ~(std::uint64_t{1} << (pos + i));
+        d |= static_cast<std::uint64_t>(Bit(x[0], i)) << (pos + i);
+      }
+      return d;
+    });
   }
 }
 
@@ -230,7 +228,8 @@ TEST(BitOps, Lop3ForEveryTable) {
           [&](const Operands& x) {
             std::uint64_t d = 0;
             for (std::uint64_t i = 0; i < 32; ++i) {
-              const int row = (Bit(x[0], i) ? 4 : 0) + (Bit(x[1], i) ? 2 : 0) + (Bit(x[2], i) ? 1 : 0);
+              const int row =
+                  (Bit(x[0], i) ? 4 : 0) + (Bit(x[1], i) ? 2 : 0) + (Bit(x[2], i) ? 1 : 0);
               d |= static_cast<std::uint64_t>((table >> row) & 1) << i;
             }
             return d;

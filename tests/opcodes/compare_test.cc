@@ -48,10 +48,10 @@ TEST(CompareOps, SetpF32) {
 
 TEST(CompareOps, SetpFlushedF32) {
   for (const auto& [name, f] : FloatCompares()) {
-    Check({fmt::format("setp.{}.ftz.f32 p, a, b; selp.u32 d, 1, 0, p;", name), "b32",
-           {"f32", "f32"}},
-          Cross(Floats32(), Floats32()),
-          [&](const Operands& x) { return f(Flush(F32(x[0])), Flush(F32(x[1]))) ? 1 : 0; });
+    Check(
+        {fmt::format("setp.{}.ftz.f32 p, a, b; selp.u32 d, 1, 0, p;", name), "b32", {"f32", "f32"}},
+        Cross(Floats32(), Floats32()),
+        [&](const Operands& x) { return f(Flush(F32(x[0])), Flush(F32(x[1]))) ? 1 : 0; });
   }
 }
 
@@ -73,16 +73,17 @@ void CheckIntegers(const std::string& type, const std::string& reg,
       {"gt", [](T a, T b) { return a > b; }},  {"ge", [](T a, T b) { return a >= b; }},
   };
   const std::vector<Compare> unsigned_names{
-      {"lo", [](T a, T b) { return a < b; }}, {"ls", [](T a, T b) { return a <= b; }},
-      {"hi", [](T a, T b) { return a > b; }}, {"hs", [](T a, T b) { return a >= b; }},
+      {"lo", [](T a, T b) { return a < b; }},
+      {"ls", [](T a, T b) { return a <= b; }},
+      {"hi", [](T a, T b) { return a > b; }},
+      {"hs", [](T a, T b) { return a >= b; }},
   };
   auto names = signed_names;
   if (type[0] == 'u') names.insert(names.end(), unsigned_names.begin(), unsigned_names.end());
   for (const auto& [name, f] : names) {
     Check({fmt::format("setp.{}.{} p, a, b; selp.u32 d, 1, 0, p;", name, type), "b32", {reg, reg}},
-          Cross(values, values), [&](const Operands& x) {
-            return f(static_cast<T>(x[0]), static_cast<T>(x[1])) ? 1 : 0;
-          });
+          Cross(values, values),
+          [&](const Operands& x) { return f(static_cast<T>(x[0]), static_cast<T>(x[1])) ? 1 : 0; });
   }
 }
 
@@ -139,23 +140,24 @@ TEST(CompareOps, SetGivesAllOnesOrOne) {
 
 TEST(CompareOps, SelpOfEveryWidth) {
   for (const char* t : {"b16", "b32", "b64", "f32", "f64"}) {
-    Check({fmt::format("setp.ne.u32 p, c, 0; selp.{} d, a, b, p;", t), t, {t, t, "b32"}},
-          [] {
-            auto lanes = RandomLanes(128, 41);
-            for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i][2] = i % 2;
-            return lanes;
-          }(),
-          [](const Operands& x) { return x[2] != 0 ? x[0] : x[1]; });
+    Check(
+        {fmt::format("setp.ne.u32 p, c, 0; selp.{} d, a, b, p;", t), t, {t, t, "b32"}},
+        [] {
+          auto lanes = RandomLanes(128, 41);
+          for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i][2] = i % 2;
+          return lanes;
+        }(),
+        [](const Operands& x) { return x[2] != 0 ? x[0] : x[1]; });
   }
 }
 
 TEST(CompareOps, SlctChoosesBySign) {
-  Check({"slct.u32.s32 d, a, b, c;", "b32", {"b32", "b32", "b32"}},
-        Cross({1, 2}, {3, 4}, Ints32()),
+  Check({"slct.u32.s32 d, a, b, c;", "b32", {"b32", "b32", "b32"}}, Cross({1, 2}, {3, 4}, Ints32()),
         [](const Operands& x) { return static_cast<std::int32_t>(x[2]) >= 0 ? x[0] : x[1]; });
-  Check({"slct.f32.f32 d, a, b, c;", "f32", {"f32", "f32", "f32"}},
-        Cross({Bits(1.0f)}, {Bits(2.0f)}, Floats32()),
-        [](const Operands& x) { return F32(x[2]) >= 0 ? x[0] : x[1]; }, As::kF32);
+  Check(
+      {"slct.f32.f32 d, a, b, c;", "f32", {"f32", "f32", "f32"}},
+      Cross({Bits(1.0f)}, {Bits(2.0f)}, Floats32()),
+      [](const Operands& x) { return F32(x[2]) >= 0 ? x[0] : x[1]; }, As::kF32);
 }
 
 TEST(CompareOps, GuardedInstructionsOnlyTouchTheirLanes) {

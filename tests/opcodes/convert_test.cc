@@ -23,7 +23,9 @@ std::vector<std::uint64_t> Values(int width) {
 }
 // 8-bit values travel in wider registers.
 std::string Reg(int width) { return fmt::format("b{}", std::max(width, 16)); }
-std::string Name(int width, bool is_signed) { return fmt::format("{}{}", is_signed ? 's' : 'u', width); }
+std::string Name(int width, bool is_signed) {
+  return fmt::format("{}{}", is_signed ? 's' : 'u', width);
+}
 
 __extension__ using Wide = __int128;
 
@@ -115,14 +117,17 @@ TEST(ConvertOps, IntegerToFloat) {
           const volatile T r = static_cast<T>(half);
           return static_cast<T>(r * 2);
         };
-        Check({fmt::format("cvt{}.f32.{} d, a;", Suffix(mode), Name(from, is_signed)), "f32",
+        Check({fmt::format("cvt{}.f32.{} d, a;", Suffix(mode), Name(from, is_signed)),
+               "f32",
                {Reg(from)}},
               lanes, [&](const Operands& x) { return Bits(convert(0.0f, x[0])); });
-        Check({fmt::format("cvt{}.f64.{} d, a;", Suffix(mode), Name(from, is_signed)), "f64",
+        Check({fmt::format("cvt{}.f64.{} d, a;", Suffix(mode), Name(from, is_signed)),
+               "f64",
                {Reg(from)}},
               lanes, [&](const Operands& x) { return Bits(convert(0.0, x[0])); });
         if (from > 8) {
-          Check({fmt::format("cvt{}.f16.{} d, a;", Suffix(mode), Name(from, is_signed)), "b16",
+          Check({fmt::format("cvt{}.f16.{} d, a;", Suffix(mode), Name(from, is_signed)),
+                 "b16",
                  {Reg(from)}},
                 lanes, [&](const Operands& x) {
                   const HostRounding zero(Round::kZero);
@@ -149,8 +154,9 @@ TEST(ConvertOps, DoubleToSingle) {
     lanes.push_back(x);
   }
   for (const Round mode : kDirected) {
-    Check({fmt::format("cvt{}.f32.f64 d, a;", Suffix(mode)), "f32", {"f64"}}, lanes,
-          [&](const Operands& x) { return RoundTo(F64(x[0]), kSingle, mode); }, As::kF32);
+    Check(
+        {fmt::format("cvt{}.f32.f64 d, a;", Suffix(mode)), "f32", {"f64"}}, lanes,
+        [&](const Operands& x) { return RoundTo(F64(x[0]), kSingle, mode); }, As::kF32);
   }
   Check({"cvt.rn.sat.f32.f64 d, a;", "f32", {"f64"}}, lanes, [](const Operands& x) {
     const double v = F64(x[0]);
@@ -160,10 +166,12 @@ TEST(ConvertOps, DoubleToSingle) {
 }
 
 TEST(ConvertOps, SingleToDouble) {
-  Check({"cvt.f64.f32 d, a;", "f64", {"f32"}}, Cross(Floats32()),
-        [](const Operands& x) { return Bits(static_cast<double>(F32(x[0]))); }, As::kF64);
-  Check({"cvt.ftz.f64.f32 d, a;", "f64", {"f32"}}, Cross(Floats32()),
-        [](const Operands& x) { return Bits(static_cast<double>(Flush(F32(x[0])))); }, As::kF64);
+  Check(
+      {"cvt.f64.f32 d, a;", "f64", {"f32"}}, Cross(Floats32()),
+      [](const Operands& x) { return Bits(static_cast<double>(F32(x[0]))); }, As::kF64);
+  Check(
+      {"cvt.ftz.f64.f32 d, a;", "f64", {"f32"}}, Cross(Floats32()),
+      [](const Operands& x) { return Bits(static_cast<double>(Flush(F32(x[0])))); }, As::kF64);
 }
 
 TEST(ConvertOps, RoundToIntegralFloat) {
@@ -172,19 +180,22 @@ TEST(ConvertOps, RoundToIntegralFloat) {
     lanes.push_back({Bits(v), 0, 0, 0});
   }
   for (const Round mode : kDirected) {
-    Check({fmt::format("cvt{}.f32.f32 d, a;", IntegerSuffix(mode)), "f32", {"f32"}}, lanes,
-          [&](const Operands& x) {
-            const float v = F32(x[0]);
-            return Bits(std::copysign(
-                static_cast<float>(RoundToInteger(static_cast<double>(v), mode)), v));
-          },
-          As::kF32);
-    Check({fmt::format("cvt{}.f64.f64 d, a;", IntegerSuffix(mode)), "f64", {"f64"}},
-          Cross(Floats64()), [&](const Operands& x) {
-            const double v = F64(x[0]);
-            return Bits(std::copysign(RoundToInteger(v, mode), v));
-          },
-          As::kF64);
+    Check(
+        {fmt::format("cvt{}.f32.f32 d, a;", IntegerSuffix(mode)), "f32", {"f32"}}, lanes,
+        [&](const Operands& x) {
+          const float v = F32(x[0]);
+          return Bits(
+              std::copysign(static_cast<float>(RoundToInteger(static_cast<double>(v), mode)), v));
+        },
+        As::kF32);
+    Check(
+        {fmt::format("cvt{}.f64.f64 d, a;", IntegerSuffix(mode)), "f64", {"f64"}},
+        Cross(Floats64()),
+        [&](const Operands& x) {
+          const double v = F64(x[0]);
+          return Bits(std::copysign(RoundToInteger(v, mode), v));
+        },
+        As::kF64);
   }
 }
 
@@ -194,8 +205,9 @@ TEST(ConvertOps, SaturatedAndFlushedSingle) {
     if (!(v > 0)) return std::uint64_t{0};
     return v >= 1 ? Bits(1.0f) : x[0];
   });
-  Check({"cvt.ftz.f32.f32 d, a;", "f32", {"f32"}}, Cross(Floats32()),
-        [](const Operands& x) { return Bits(Flush(F32(x[0]))); }, As::kF32);
+  Check(
+      {"cvt.ftz.f32.f32 d, a;", "f32", {"f32"}}, Cross(Floats32()),
+      [](const Operands& x) { return Bits(Flush(F32(x[0]))); }, As::kF32);
 }
 
 std::vector<Operands> NarrowingInputs() {
@@ -214,56 +226,64 @@ std::vector<Operands> NarrowingInputs() {
 
 TEST(ConvertOps, SingleToHalf) {
   for (const Round mode : kDirected) {
-    Check({fmt::format("cvt{}.f16.f32 d, a;", Suffix(mode)), "b16", {"f32"}}, NarrowingInputs(),
-          [&](const Operands& x) { return RoundTo(static_cast<double>(F32(x[0])), kHalf, mode); },
-          As::kF16);
+    Check(
+        {fmt::format("cvt{}.f16.f32 d, a;", Suffix(mode)), "b16", {"f32"}}, NarrowingInputs(),
+        [&](const Operands& x) { return RoundTo(static_cast<double>(F32(x[0])), kHalf, mode); },
+        As::kF16);
   }
   Check({"cvt.rn.sat.f16.f32 d, a;", "b16", {"f32"}}, NarrowingInputs(), [](const Operands& x) {
     const double v = static_cast<double>(F32(x[0]));
     if (!(v > 0)) return std::uint64_t{0};
     return RoundTo(std::min(v, 1.0), kHalf, Round::kNearest);
   });
-  Check({"cvt.rn.f16.f64 d, a;", "b16", {"f64"}}, Cross(Floats64()),
-        [](const Operands& x) { return RoundTo(F64(x[0]), kHalf, Round::kNearest); }, As::kF16);
+  Check(
+      {"cvt.rn.f16.f64 d, a;", "b16", {"f64"}}, Cross(Floats64()),
+      [](const Operands& x) { return RoundTo(F64(x[0]), kHalf, Round::kNearest); }, As::kF16);
 }
 
 TEST(ConvertOps, SingleToBFloat) {
   for (const Round mode : {Round::kNearest, Round::kZero}) {
-    Check({fmt::format("cvt{}.bf16.f32 d, a;", Suffix(mode)), "b16", {"f32"}}, NarrowingInputs(),
-          [&](const Operands& x) { return RoundTo(static_cast<double>(F32(x[0])), kBFloat, mode); },
-          As::kBF16);
+    Check(
+        {fmt::format("cvt{}.bf16.f32 d, a;", Suffix(mode)), "b16", {"f32"}}, NarrowingInputs(),
+        [&](const Operands& x) { return RoundTo(static_cast<double>(F32(x[0])), kBFloat, mode); },
+        As::kBF16);
   }
 }
 
 TEST(ConvertOps, HalfAndBFloatWiden) {
   std::vector<std::uint64_t> all;
   for (std::uint64_t i = 0; i < 0x10000; i += 3) all.push_back(i);
-  Check({"cvt.f32.f16 d, a;", "f32", {"b16"}}, Cross(all),
-        [](const Operands& x) { return RoundTo(Decode(x[0], kHalf), kSingle, Round::kNearest); },
-        As::kF32);
-  Check({"cvt.f64.f16 d, a;", "f64", {"b16"}}, Cross(all),
-        [](const Operands& x) { return Bits(Decode(x[0], kHalf)); }, As::kF64);
-  Check({"cvt.f32.bf16 d, a;", "f32", {"b16"}}, Cross(all),
-        [](const Operands& x) { return x[0] << 16; }, As::kF32);
+  Check(
+      {"cvt.f32.f16 d, a;", "f32", {"b16"}}, Cross(all),
+      [](const Operands& x) { return RoundTo(Decode(x[0], kHalf), kSingle, Round::kNearest); },
+      As::kF32);
+  Check(
+      {"cvt.f64.f16 d, a;", "f64", {"b16"}}, Cross(all),
+      [](const Operands& x) { return Bits(Decode(x[0], kHalf)); }, As::kF64);
+  Check(
+      {"cvt.f32.bf16 d, a;", "f32", {"b16"}}, Cross(all),
+      [](const Operands& x) { return x[0] << 16; }, As::kF32);
 }
 
 TEST(ConvertOps, HalfToInteger) {
   for (const Round mode : kDirected) {
     for (const int to : {16, 32, 64}) {
       for (const bool is_signed : {false, true}) {
-        Check({fmt::format("cvt{}.{}.f16 d, a;", IntegerSuffix(mode), Name(to, is_signed)), Reg(to),
+        Check({fmt::format("cvt{}.{}.f16 d, a;", IntegerSuffix(mode), Name(to, is_signed)),
+               Reg(to),
                {"b16"}},
               Cross(Halves()), [&](const Operands& x) {
                 return FloatToInteger(Decode(x[0], kHalf), mode, to, is_signed, false);
               });
       }
     }
-    Check({fmt::format("cvt{}.f16.f16 d, a;", IntegerSuffix(mode)), "b16", {"b16"}},
-          Cross(Halves()), [&](const Operands& x) {
-            const double v = Decode(x[0], kHalf);
-            return RoundTo(std::copysign(RoundToInteger(v, mode), v), kHalf, Round::kNearest);
-          },
-          As::kF16);
+    Check(
+        {fmt::format("cvt{}.f16.f16 d, a;", IntegerSuffix(mode)), "b16", {"b16"}}, Cross(Halves()),
+        [&](const Operands& x) {
+          const double v = Decode(x[0], kHalf);
+          return RoundTo(std::copysign(RoundToInteger(v, mode), v), kHalf, Round::kNearest);
+        },
+        As::kF16);
   }
 }
 
@@ -275,29 +295,33 @@ TEST(ConvertOps, PackedPairs) {
            RoundTo(static_cast<double>(F32(x[1])), f, mode);
   };
   for (const Round mode : {Round::kNearest, Round::kZero}) {
-    Check({fmt::format("cvt{}.f16x2.f32 d, a, b;", Suffix(mode)), "b32", {"f32", "f32"}}, lanes,
-          [&](const Operands& x) { return pack(x, kHalf, mode); }, As::kF16x2);
-    Check({fmt::format("cvt{}.bf16x2.f32 d, a, b;", Suffix(mode)), "b32", {"f32", "f32"}}, lanes,
-          [&](const Operands& x) { return pack(x, kBFloat, mode); }, As::kBF16x2);
+    Check(
+        {fmt::format("cvt{}.f16x2.f32 d, a, b;", Suffix(mode)), "b32", {"f32", "f32"}}, lanes,
+        [&](const Operands& x) { return pack(x, kHalf, mode); }, As::kF16x2);
+    Check(
+        {fmt::format("cvt{}.bf16x2.f32 d, a, b;", Suffix(mode)), "b32", {"f32", "f32"}}, lanes,
+        [&](const Operands& x) { return pack(x, kBFloat, mode); }, As::kBF16x2);
   }
-  Check({"cvt.rn.relu.f16x2.f32 d, a, b;", "b32", {"f32", "f32"}}, lanes,
-        [&](const Operands& x) {
-          const auto relu = [](std::uint64_t bits) {
-            const double v = static_cast<double>(F32(bits));
-            if (std::isnan(v)) return std::uint64_t{0x7fff};  // canonical NaN stays
-            return v > 0 ? RoundTo(v, kHalf, Round::kNearest) : 0;
-          };
-          return (relu(x[0]) << 16) | relu(x[1]);
-        },
-        As::kF16x2);
+  Check(
+      {"cvt.rn.relu.f16x2.f32 d, a, b;", "b32", {"f32", "f32"}}, lanes,
+      [&](const Operands& x) {
+        const auto relu = [](std::uint64_t bits) {
+          const double v = static_cast<double>(F32(bits));
+          if (std::isnan(v)) return std::uint64_t{0x7fff};  // canonical NaN stays
+          return v > 0 ? RoundTo(v, kHalf, Round::kNearest) : 0;
+        };
+        return (relu(x[0]) << 16) | relu(x[1]);
+      },
+      As::kF16x2);
 }
 
 TEST(ConvertOps, Tf32) {
-  Check({"cvt.rna.tf32.f32 d, a;", "b32", {"f32"}}, NarrowingInputs(),
-        [](const Operands& x) {
-          return RoundTo(static_cast<double>(F32(x[0])), kTf32, Round::kNearestAway) << 13;
-        },
-        As::kF32);
+  Check(
+      {"cvt.rna.tf32.f32 d, a;", "b32", {"f32"}}, NarrowingInputs(),
+      [](const Operands& x) {
+        return RoundTo(static_cast<double>(F32(x[0])), kTf32, Round::kNearestAway) << 13;
+      },
+      As::kF32);
 }
 
 // e4m3 has no infinity: 0x7f is NaN and 0x7e the largest number, 448.
@@ -314,10 +338,11 @@ std::uint64_t ToE4m3(double v) {
 
 TEST(ConvertOps, Fp8Pairs) {
   std::vector<std::uint64_t> values;
-  for (const float v : {0.0f, 1.0f, -1.0f, 0.5f, 1.0625f, 1.1875f, 240.0f, 447.0f, 448.0f, 460.0f,
-                        464.0f, 1000.0f, -1e9f, 0.015625f, 0.001953125f, 0.0009765625f, 0.001f,
-                        0.0146484375f, 3.1415f, -2.71828f, HUGE_VALF, -HUGE_VALF, NAN, 57344.0f,
-                        61440.0f, 1e-5f, 7.6e-6f}) {
+  for (const float v :
+       {0.0f,         1.0f,          -1.0f,    0.5f,          1.0625f, 1.1875f,   240.0f,
+        447.0f,       448.0f,        460.0f,   464.0f,        1000.0f, -1e9f,     0.015625f,
+        0.001953125f, 0.0009765625f, 0.001f,   0.0146484375f, 3.1415f, -2.71828f, HUGE_VALF,
+        -HUGE_VALF,   NAN,           57344.0f, 61440.0f,      1e-5f,   7.6e-6f}) {
     values.push_back(Bits(v));
   }
   Check({"cvt.rn.satfinite.e4m3x2.f32 d, a, b;", "b16", {"f32", "f32"}}, Cross(values, values),
@@ -342,23 +367,25 @@ TEST(ConvertOps, Fp8Pairs) {
 TEST(ConvertOps, Fp8PairsWiden) {
   std::vector<std::uint64_t> all;
   for (std::uint64_t i = 0; i < 0x10000; i += 7) all.push_back(i);
-  Check({"cvt.rn.f16x2.e5m2x2 d, a;", "b32", {"b16"}}, Cross(all),
-        [](const Operands& x) { return ((x[0] & 0xff00) << 16) | ((x[0] & 0xff) << 8); },
-        As::kF16x2);
-  Check({"cvt.rn.f16x2.e4m3x2 d, a;", "b32", {"b16"}}, Cross(all),
-        [](const Operands& x) {
-          const auto half = [](std::uint64_t byte) -> std::uint64_t {
-            if ((byte & 0x7f) == 0x7f) return 0x7fff;
-            // As {5,3} the pattern would be 2^8 smaller; exponent 0 stays subnormal.
-            const double sign = (byte & 0x80) != 0 ? -1 : 1;
-            const std::uint64_t e = (byte >> 3) & 0xf, m = byte & 7;
-            const double v = e == 0 ? std::ldexp(static_cast<double>(m), -9)
-                                    : std::ldexp(static_cast<double>(8 + m), static_cast<int>(e) - 10);
-            return RoundTo(std::copysign(v, sign), kHalf, Round::kNearest);
-          };
-          return (half(x[0] >> 8) << 16) | half(x[0] & 0xff);
-        },
-        As::kF16x2);
+  Check(
+      {"cvt.rn.f16x2.e5m2x2 d, a;", "b32", {"b16"}}, Cross(all),
+      [](const Operands& x) { return ((x[0] & 0xff00) << 16) | ((x[0] & 0xff) << 8); }, As::kF16x2);
+  Check(
+      {"cvt.rn.f16x2.e4m3x2 d, a;", "b32", {"b16"}}, Cross(all),
+      [](const Operands& x) {
+        const auto half = [](std::uint64_t byte) -> std::uint64_t {
+          if ((byte & 0x7f) == 0x7f) return 0x7fff;
+          // As {5,3} the pattern would be 2^8 smaller; exponent 0 stays subnormal.
+          const double sign = (byte & 0x80) != 0 ? -1 : 1;
+          const std::uint64_t e = (byte >> 3) & 0xf, m = byte & 7;
+          const double v = e == 0
+                               ? std::ldexp(static_cast<double>(m), -9)
+                               : std::ldexp(static_cast<double>(8 + m), static_cast<int>(e) - 10);
+          return RoundTo(std::copysign(v, sign), kHalf, Round::kNearest);
+        };
+        return (half(x[0] >> 8) << 16) | half(x[0] & 0xff);
+      },
+      As::kF16x2);
 }
 
 }  // namespace

@@ -58,13 +58,15 @@ std::vector<Operands> Triples64() {
 
 template <typename F>
 void CheckF32(const std::string& text, int operands, const std::vector<Operands>& lanes, F f) {
-  Check({text, "f32", std::vector<std::string>(static_cast<std::size_t>(operands), "f32")}, lanes,
-        [&](const Operands& x) { return Bits(f(F32(x[0]), F32(x[1]), F32(x[2]))); }, As::kF32);
+  Check(
+      {text, "f32", std::vector<std::string>(static_cast<std::size_t>(operands), "f32")}, lanes,
+      [&](const Operands& x) { return Bits(f(F32(x[0]), F32(x[1]), F32(x[2]))); }, As::kF32);
 }
 template <typename F>
 void CheckF64(const std::string& text, int operands, const std::vector<Operands>& lanes, F f) {
-  Check({text, "f64", std::vector<std::string>(static_cast<std::size_t>(operands), "f64")}, lanes,
-        [&](const Operands& x) { return Bits(f(F64(x[0]), F64(x[1]), F64(x[2]))); }, As::kF64);
+  Check(
+      {text, "f64", std::vector<std::string>(static_cast<std::size_t>(operands), "f64")}, lanes,
+      [&](const Operands& x) { return Bits(f(F64(x[0]), F64(x[1]), F64(x[2]))); }, As::kF64);
 }
 
 class Rounded : public testing::TestWithParam<Round> {
@@ -165,9 +167,8 @@ TEST(FloatOps, SaturationClampsToUnitAndTurnsNanIntoZero) {
            [&](float a, float b, float) { return saturate(a * b); });
   CheckF32("fma.rn.sat.f32 d, a, b, c;", 3, Triples32(),
            [&](float a, float b, float c) { return saturate(std::fma(a, b, c)); });
-  CheckF32("sub.ftz.sat.f32 d, a, b;", 2, Pairs32(), [&](float a, float b, float) {
-    return saturate(Flush(Flush(a) - Flush(b)));
-  });
+  CheckF32("sub.ftz.sat.f32 d, a, b;", 2, Pairs32(),
+           [&](float a, float b, float) { return saturate(Flush(Flush(a) - Flush(b))); });
 }
 
 // min and max: the other operand for one NaN, -0 below +0.

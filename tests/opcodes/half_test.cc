@@ -43,10 +43,11 @@ class NarrowOp : public testing::TestWithParam<Narrow> {
   // `f` must be exact or rounded to odd in double.
   void CheckScalar(const std::string& op, int operands, const Exact& f) {
     static const char* const kList[] = {"", "d, a;", "d, a, b;", "d, a, b, c;"};
-    Check({fmt::format("{}.{} {}", op, GetParam().name, kList[operands]), "b16",
-           std::vector<std::string>(static_cast<std::size_t>(operands), "b16")},
-          lanes(operands),
-          [&](const Operands& x) { return R(f(D(x[0]), D(x[1]), D(x[2]))); }, GetParam().as);
+    Check(
+        {fmt::format("{}.{} {}", op, GetParam().name, kList[operands]), "b16",
+         std::vector<std::string>(static_cast<std::size_t>(operands), "b16")},
+        lanes(operands), [&](const Operands& x) { return R(f(D(x[0]), D(x[1]), D(x[2]))); },
+        GetParam().as);
   }
   void CheckPair(const std::string& op, int operands, const Exact& f) {
     static const char* const kList[] = {"", "d, a;", "d, a, b;", "d, a, b, c;"};
@@ -57,14 +58,15 @@ class NarrowOp : public testing::TestWithParam<Narrow> {
         low[i][k] = (low[i][k] & 0xffff) | ((low[low.size() - 1 - i][k] & 0xffff) << 16);
       }
     }
-    Check({fmt::format("{}.{}x2 {}", op, GetParam().name, kList[operands]), "b32",
-           std::vector<std::string>(static_cast<std::size_t>(operands), "b32")},
-          low,
-          [&](const Operands& x) {
-            return R(f(D(x[0]), D(x[1]), D(x[2]))) |
-                   (R(f(D(x[0] >> 16), D(x[1] >> 16), D(x[2] >> 16))) << 16);
-          },
-          GetParam().pair);
+    Check(
+        {fmt::format("{}.{}x2 {}", op, GetParam().name, kList[operands]), "b32",
+         std::vector<std::string>(static_cast<std::size_t>(operands), "b32")},
+        low,
+        [&](const Operands& x) {
+          return R(f(D(x[0]), D(x[1]), D(x[2]))) |
+                 (R(f(D(x[0] >> 16), D(x[1] >> 16), D(x[2] >> 16))) << 16);
+        },
+        GetParam().pair);
   }
   void CheckBoth(const std::string& op, int operands, const Exact& f) {
     CheckScalar(op, operands, f);
@@ -118,7 +120,8 @@ TEST_P(NarrowOp, Setp) {
       {"nan", [&](double a, double b) { return nan(a, b); }},
   };
   for (const auto& [name, f] : all) {
-    Check({fmt::format("setp.{}.{} p, a, b; selp.u32 d, 1, 0, p;", name, GetParam().name), "b32",
+    Check({fmt::format("setp.{}.{} p, a, b; selp.u32 d, 1, 0, p;", name, GetParam().name),
+           "b32",
            {"b16", "b16"}},
           lanes(2), [&](const Operands& x) { return f(D(x[0]), D(x[1])) ? 1 : 0; });
     Check({fmt::format("setp.{}.{}x2 p|q, a, b; selp.u32 d, 1, 0, p; selp.u32 e, 2, 0, q; "
@@ -133,9 +136,8 @@ TEST_P(NarrowOp, Setp) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, NarrowOp, testing::Values(kF16, kBF16), [](const auto& test) {
-  return std::string(test.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(Formats, NarrowOp, testing::Values(kF16, kBF16),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST(HalfOps, SaturatedAndFlushed) {
   const auto lanes = Cross(Halves(), Halves());
@@ -149,12 +151,13 @@ TEST(HalfOps, SaturatedAndFlushed) {
     if (!(v > 0)) return std::uint64_t{0};
     return RoundTo(std::min(v, 1.0), kHalf, Round::kNearest);
   });
-  Check({"add.ftz.f16 d, a, b;", "b16", {"b16", "b16"}}, lanes,
-        [&](const Operands& x) {
-          return RoundTo(flush(RoundTo(flush(x[0]) + flush(x[1]), kHalf, Round::kNearest)), kHalf,
-                         Round::kNearest);
-        },
-        As::kF16);
+  Check(
+      {"add.ftz.f16 d, a, b;", "b16", {"b16", "b16"}}, lanes,
+      [&](const Operands& x) {
+        return RoundTo(flush(RoundTo(flush(x[0]) + flush(x[1]), kHalf, Round::kNearest)), kHalf,
+                       Round::kNearest);
+      },
+      As::kF16);
 }
 
 TEST(HalfOps, CompilersHalfNegationByXor) {

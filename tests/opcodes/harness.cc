@@ -158,9 +158,9 @@ std::vector<Results> Execute(const Op& op, std::span<const Operands> lanes) {
   std::vector<Operands> in(lanes.begin(), lanes.end());
   in.resize(blocks * kThreads, lanes.empty() ? Operands{} : lanes[0]);
   std::vector<Results> out(in.size(), Results{});
-  const bool ok = RunModule(text, std::as_writable_bytes(std::span(in)),
-                            std::as_writable_bytes(std::span(out)), kThreads,
-                            static_cast<std::int64_t>(blocks));
+  const bool ok =
+      RunModule(text, std::as_writable_bytes(std::span(in)), std::as_writable_bytes(std::span(out)),
+                kThreads, static_cast<std::int64_t>(blocks));
   if (!ok) return {};
   out.resize(lanes.size());
   for (Results& r : out) {
@@ -201,20 +201,19 @@ void AddRandom(std::vector<std::uint64_t>* values, int n, std::uint64_t mask) {
 }  // namespace
 
 std::vector<std::uint64_t> Ints16() {
-  std::vector<std::uint64_t> v{0,    1,      2,      3,      7,      8,      15,     16,    17,
-                               0x7f, 0x80,   0xff,   0x100,  0x7ffe, 0x7fff, 0x8000, 0x8001, 0xfffe,
-                               0xffff, 0x1234, 0xbeef};
+  std::vector<std::uint64_t> v{0,      1,      2,      3,      7,      8,      15,
+                               16,     17,     0x7f,   0x80,   0xff,   0x100,  0x7ffe,
+                               0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff, 0x1234, 0xbeef};
   AddRandom(&v, 5, 0xffff);
   return v;
 }
 
 std::vector<std::uint64_t> Ints32() {
-  std::vector<std::uint64_t> v{0,          1,          2,          3,          7,
-                               8,          15,         16,         24,         31,
-                               32,         33,         63,         64,         0x7f,
-                               0x80,       0xff,       0x100,      0x7fff,     0x8000,
-                               0xffff,     0x10000,    0x7ffffffe, 0x7fffffff, 0x80000000,
-                               0x80000001, 0xfffffffe, 0xffffffff, 0x12345678, 0xdeadbeef};
+  std::vector<std::uint64_t> v{
+      0,          1,          2,          3,          7,          8,         15,         16,
+      24,         31,         32,         33,         63,         64,        0x7f,       0x80,
+      0xff,       0x100,      0x7fff,     0x8000,     0xffff,     0x10000,   0x7ffffffe, 0x7fffffff,
+      0x80000000, 0x80000001, 0xfffffffe, 0xffffffff, 0x12345678, 0xdeadbeef};
   AddRandom(&v, 6, 0xffffffff);
   return v;
 }
@@ -249,11 +248,11 @@ std::vector<std::uint64_t> Ints64() {
 std::vector<std::uint64_t> Floats32() {
   std::vector<std::uint64_t> v;
   for (const std::uint64_t bits :
-       {0x00000000, 0x00000001, 0x00000123, 0x007fffff, 0x00800000, 0x00800001, 0x3f800000,
-        0x3f800001, 0x3f7fffff, 0x3f000000, 0x3effffff, 0x3fc00000, 0x40200000, 0x40400000,
-        0x3dcccccd, 0x40490fdb, 0x4b000001, 0x4b800000, 0x4effffff, 0x4f000000, 0x4f7fffff,
-        0x4f800000, 0x5effffff, 0x5f000000, 0x5f800000, 0x1e3ce508, 0x60ad78ec, 0x7f7fffff,
-        0x7f800000, 0x7fc00000}) {
+       {0x00000000, 0x00000001, 0x00000123, 0x007fffff, 0x00800000, 0x00800001,
+        0x3f800000, 0x3f800001, 0x3f7fffff, 0x3f000000, 0x3effffff, 0x3fc00000,
+        0x40200000, 0x40400000, 0x3dcccccd, 0x40490fdb, 0x4b000001, 0x4b800000,
+        0x4effffff, 0x4f000000, 0x4f7fffff, 0x4f800000, 0x5effffff, 0x5f000000,
+        0x5f800000, 0x1e3ce508, 0x60ad78ec, 0x7f7fffff, 0x7f800000, 0x7fc00000}) {
     v.push_back(bits);
     v.push_back(bits | 0x80000000);
   }
@@ -263,13 +262,40 @@ std::vector<std::uint64_t> Floats32() {
 
 std::vector<std::uint64_t> Floats64() {
   std::vector<std::uint64_t> v;
-  for (const double x : {0.0, 4.9406564584124654e-324, 2.2250738585072009e-308,
-                         2.2250738585072014e-308, 1.0, 1.0 + 0x1p-52, 1.0 - 0x1p-53, 0.5, 1.5, 2.5,
-                         3.0, 0.1, 1e-45, 1.4e-45, 1.1754943508222875e-38, 3.4028234663852886e+38,
-                         3.4028235677973366e+38, 65504.0, 65519.999, 65520.0, 2147483647.0,
-                         2147483647.5, 2147483648.0, 4294967295.0, 4294967296.0, 0x1p53,
-                         0x1p53 + 2, 0x1p63, 0x1p64, 0x1.fffffffffffffp62, 1e300,
-                         1.7976931348623157e308, HUGE_VAL, std::nan("")}) {
+  for (const double x : {0.0,
+                         4.9406564584124654e-324,
+                         2.2250738585072009e-308,
+                         2.2250738585072014e-308,
+                         1.0,
+                         1.0 + 0x1p-52,
+                         1.0 - 0x1p-53,
+                         0.5,
+                         1.5,
+                         2.5,
+                         3.0,
+                         0.1,
+                         1e-45,
+                         1.4e-45,
+                         1.1754943508222875e-38,
+                         3.4028234663852886e+38,
+                         3.4028235677973366e+38,
+                         65504.0,
+                         65519.999,
+                         65520.0,
+                         2147483647.0,
+                         2147483647.5,
+                         2147483648.0,
+                         4294967295.0,
+                         4294967296.0,
+                         0x1p53,
+                         0x1p53 + 2,
+                         0x1p63,
+                         0x1p64,
+                         0x1.fffffffffffffp62,
+                         1e300,
+                         1.7976931348623157e308,
+                         HUGE_VAL,
+                         std::nan("")}) {
     v.push_back(Bits(x));
     v.push_back(Bits(x) | (std::uint64_t{1} << 63));
   }
@@ -279,9 +305,9 @@ std::vector<std::uint64_t> Floats64() {
 
 std::vector<std::uint64_t> Halves() {
   std::vector<std::uint64_t> v;
-  for (const std::uint64_t bits : {0x0000, 0x0001, 0x0123, 0x03ff, 0x0400, 0x0401, 0x3800, 0x3bff,
-                                   0x3c00, 0x3c01, 0x3e00, 0x4248, 0x2e66, 0x5bff, 0x6400, 0x7bff,
-                                   0x7c00, 0x7e00}) {
+  for (const std::uint64_t bits :
+       {0x0000, 0x0001, 0x0123, 0x03ff, 0x0400, 0x0401, 0x3800, 0x3bff, 0x3c00, 0x3c01, 0x3e00,
+        0x4248, 0x2e66, 0x5bff, 0x6400, 0x7bff, 0x7c00, 0x7e00}) {
     v.push_back(bits);
     v.push_back(bits | 0x8000);
   }
@@ -291,9 +317,9 @@ std::vector<std::uint64_t> Halves() {
 
 std::vector<std::uint64_t> BFloats() {
   std::vector<std::uint64_t> v;
-  for (const std::uint64_t bits : {0x0000, 0x0001, 0x0012, 0x007f, 0x0080, 0x0081, 0x3f00, 0x3f7f,
-                                   0x3f80, 0x3f81, 0x3fc0, 0x4049, 0x3dcd, 0x4b80, 0x5f00, 0x7f7f,
-                                   0x7f80, 0x7fc0}) {
+  for (const std::uint64_t bits :
+       {0x0000, 0x0001, 0x0012, 0x007f, 0x0080, 0x0081, 0x3f00, 0x3f7f, 0x3f80, 0x3f81, 0x3fc0,
+        0x4049, 0x3dcd, 0x4b80, 0x5f00, 0x7f7f, 0x7f80, 0x7fc0}) {
     v.push_back(bits);
     v.push_back(bits | 0x8000);
   }

@@ -1,6 +1,6 @@
-// Runs one PTX instruction (or a few) over many lanes of operands in the emulator and compares every
-// result with host arithmetic. A test writes the instruction, the register types and the expected
-// value as a function of the operands; the harness writes the module around it.
+// Runs one PTX instruction (or a few) over many lanes of operands in the emulator and compares
+// every result with host arithmetic. A test writes the instruction, the register types and the
+// expected value as a function of the operands; the harness writes the module around it.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@ namespace grove::emulator::opcodes {
 // Registers d and e are results; a, b, c, f are operands; p, q, r are predicates. A type is one of
 // b8, b16, b32, b64, f32, f64 (b8 is loaded into a b16 register).
 struct Op {
-  std::string body;              // "add.s32 d, a, b;"
-  std::string out = "b32";       // type of d
-  std::vector<std::string> in;   // types of a, b, c, f
-  std::string out2;              // type of e, empty = unused
-  std::string declarations;      // further registers: ".reg .b32 t;"
+  std::string body;             // "add.s32 d, a, b;"
+  std::string out = "b32";      // type of d
+  std::vector<std::string> in;  // types of a, b, c, f
+  std::string out2;             // type of e, empty = unused
+  std::string declarations;     // further registers: ".reg .b32 t;"
 };
 
 // The operands of one lane, each in the low bits.

@@ -75,10 +75,9 @@ TEST_P(IntegerOp, AddSubMul) {
 TEST_P(IntegerOp, MulLoAndHi) {
   Check({"mul.lo." + type() + " d, a, b;", reg(), {reg(), reg()}}, pairs(),
         [&](const Operands& x) { return static_cast<std::uint64_t>(Product(x[0], x[1])); });
-  Check({"mul.hi." + type() + " d, a, b;", reg(), {reg(), reg()}}, pairs(),
-        [&](const Operands& x) {
-          return static_cast<std::uint64_t>(Product(x[0], x[1]) >> width());
-        });
+  Check({"mul.hi." + type() + " d, a, b;", reg(), {reg(), reg()}}, pairs(), [&](const Operands& x) {
+    return static_cast<std::uint64_t>(Product(x[0], x[1]) >> width());
+  });
 }
 
 TEST_P(IntegerOp, MulWide) {
@@ -107,9 +106,7 @@ TEST_P(IntegerOp, DivAndRem) {
   for (const char* op : {"div", "rem"}) {
     const bool div = std::string(op) == "div";
     Check({fmt::format("{}.{} d, a, b;", op, type()), reg(), {reg(), reg()}}, lanes,
-          [&](const Operands& x) {
-            return Low(div ? V(x[0]) / V(x[1]) : V(x[0]) % V(x[1]));
-          });
+          [&](const Operands& x) { return Low(div ? V(x[0]) / V(x[1]) : V(x[0]) % V(x[1])); });
   }
 }
 
@@ -136,8 +133,8 @@ TEST_P(IntegerOp, AbsAndNeg) {
 }
 
 TEST_P(IntegerOp, ShiftRightClampsItsAmount) {
-  auto lanes = Cross(values(), {0, 1, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 0x80000000,
-                                0xffffffff});
+  auto lanes = Cross(
+      values(), {0, 1, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 0x80000000, 0xffffffff});
   Check({"shr." + type() + " d, a, b;", reg(), {reg(), "b32"}}, lanes, [&](const Operands& x) {
     const int n = static_cast<int>(std::min<std::uint64_t>(x[1], 64));
     return Low(V(x[0]) >> n);
@@ -159,8 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Types, IntegerOp,
 
 TEST(IntegerOps, SaturatingAddAndSub) {
   const auto clamp = [](std::int64_t v) {
-    return static_cast<std::uint64_t>(
-        std::clamp<std::int64_t>(v, INT32_MIN, INT32_MAX));
+    return static_cast<std::uint64_t>(std::clamp<std::int64_t>(v, INT32_MIN, INT32_MAX));
   };
   const auto lanes = Cross(Ints32(), Ints32());
   Check({"add.sat.s32 d, a, b;", "b32", {"b32", "b32"}}, lanes,
@@ -181,8 +177,7 @@ TEST(IntegerOps, Mul24) {
           [&](const Operands& x) { return product(x, is_signed); });
     Check({"mul24.hi." + t + " d, a, b;", "b32", {"b32", "b32"}}, lanes,
           [&](const Operands& x) { return product(x, is_signed) >> 16; });
-    Check({"mad24.lo." + t + " d, a, b, c;", "b32", {"b32", "b32", "b32"}},
-          RandomLanes(512, 3),
+    Check({"mad24.lo." + t + " d, a, b, c;", "b32", {"b32", "b32", "b32"}}, RandomLanes(512, 3),
           [&](const Operands& x) { return product(x, is_signed) + x[2]; });
   }
 }
@@ -270,8 +265,8 @@ TEST(IntegerOps, CarryChainIn64Bits) {
   ASSERT_EQ(got.size(), lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     const Operands& x = lanes[i];
-    const UWide want = ((static_cast<UWide>(x[1]) << 64) | x[0]) +
-                       ((static_cast<UWide>(x[3]) << 64) | x[2]);
+    const UWide want =
+        ((static_cast<UWide>(x[1]) << 64) | x[0]) + ((static_cast<UWide>(x[3]) << 64) | x[2]);
     ASSERT_EQ(got[i][0], static_cast<std::uint64_t>(want)) << i;
     ASSERT_EQ(got[i][1], static_cast<std::uint64_t>(want >> 64)) << i;
   }
@@ -288,13 +283,13 @@ TEST(IntegerOps, DotProducts) {
         const std::uint64_t b = (v >> (16 * i)) & 0xffff;
         return t == 's' ? Sign(b, 16) : static_cast<std::int64_t>(b);
       };
-      Check({fmt::format("dp4a.{}32.{}32 d, a, b, c;", a_type, b_type), "b32",
-             {"b32", "b32", "b32"}},
-            RandomLanes(512, 16), [&](const Operands& x) {
-              std::int64_t sum = static_cast<std::int64_t>(x[2] & 0xffffffff);
-              for (int i = 0; i < 4; ++i) sum += byte(x[0], i, a_type) * byte(x[1], i, b_type);
-              return static_cast<std::uint64_t>(sum);
-            });
+      Check(
+          {fmt::format("dp4a.{}32.{}32 d, a, b, c;", a_type, b_type), "b32", {"b32", "b32", "b32"}},
+          RandomLanes(512, 16), [&](const Operands& x) {
+            std::int64_t sum = static_cast<std::int64_t>(x[2] & 0xffffffff);
+            for (int i = 0; i < 4; ++i) sum += byte(x[0], i, a_type) * byte(x[1], i, b_type);
+            return static_cast<std::uint64_t>(sum);
+          });
       for (const int hi : {0, 1}) {
         Check({fmt::format("dp2a.{}.{}32.{}32 d, a, b, c;", hi ? "hi" : "lo", a_type, b_type),
                "b32",

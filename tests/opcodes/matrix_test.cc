@@ -27,8 +27,7 @@ struct Element {
 };
 
 Element FloatElement(const char* name, Format f, int bits, int shift = 0) {
-  return {name, bits,
-          [=](int v) { return RoundTo(v, f, Round::kNearest) << shift; },
+  return {name, bits, [=](int v) { return RoundTo(v, f, Round::kNearest) << shift; },
           [=](std::uint64_t b) { return Decode(b >> shift, f); }};
 }
 const Element kElementF16 = FloatElement("f16", kHalf, 16);
@@ -40,17 +39,14 @@ const Element kElementE5m2 = FloatElement("e5m2", {5, 2}, 8);
 const Element kElementE4m3 = FloatElement("e4m3", {4, 3}, 8);
 const Element kElementF64{"f64", 64, [](int v) { return Bits(static_cast<double>(v)); },
                           [](std::uint64_t b) { return F64(b); }};
-const Element kElementS8{"s8", 8, [](int v) { return static_cast<std::uint64_t>(v) & 0xff; },
-                         [](std::uint64_t b) {
-                           return static_cast<double>(static_cast<std::int8_t>(b));
-                         }};
+const Element kElementS8{
+    "s8", 8, [](int v) { return static_cast<std::uint64_t>(v) & 0xff; },
+    [](std::uint64_t b) { return static_cast<double>(static_cast<std::int8_t>(b)); }};
 const Element kElementU8{"u8", 8, [](int v) { return static_cast<std::uint64_t>(v) & 0xff; },
                          [](std::uint64_t b) { return static_cast<double>(b & 0xff); }, false};
-const Element kElementS32{"s32", 32,
-                          [](int v) { return static_cast<std::uint64_t>(v) & 0xffffffff; },
-                          [](std::uint64_t b) {
-                            return static_cast<double>(static_cast<std::int32_t>(b));
-                          }};
+const Element kElementS32{
+    "s32", 32, [](int v) { return static_cast<std::uint64_t>(v) & 0xffffffff; },
+    [](std::uint64_t b) { return static_cast<double>(static_cast<std::int32_t>(b)); }};
 
 struct Matrix {
   int rows, columns;
@@ -102,8 +98,8 @@ bool RunWarp(const std::string& declarations, const std::string& body,
 
 struct Wmma {
   int m, n, k;
-  Element a;          // of A and B
-  Element c;          // of C and D
+  Element a;  // of A and B
+  Element c;  // of C and D
   int a_regs, b_regs, c_regs;
   std::string mma_types;  // what follows the shape in wmma.mma
 };
@@ -244,9 +240,9 @@ void CheckMma(const Mma& t) {
   const Matrix want = Product(a, b, c);
   const bool wide = t.a.bits == 64;
   const int reg_bits = wide ? 64 : 32;
-  const int ea = reg_bits / t.a.bits;            // elements of A or B in a register
-  const int ec = wide ? 1 : 32 / t.c.bits;       // elements of C in a register
-  const int halves = t.m / 8;                    // rows g and g + 8
+  const int ea = reg_bits / t.a.bits;       // elements of A or B in a register
+  const int ec = wide ? 1 : 32 / t.c.bits;  // elements of C in a register
+  const int halves = t.m / 8;               // rows g and g + 8
   const int a_regs = t.m * t.k / 32 / ea;
   const int b_regs = t.k * 8 / 32 / ea;
   const int c_regs = t.m * 8 / 32 / ec;
@@ -259,8 +255,9 @@ void CheckMma(const Mma& t) {
     const int g = lane / 4, u = lane % 4;
     const std::size_t base = static_cast<std::size_t>(lane) * per_lane;
     const auto put = [&](int reg, int i, std::uint64_t bits, int width) {
-      Put(&in, base + static_cast<std::size_t>(reg) * reg_bytes +
-                   static_cast<std::size_t>(i * width) / 8,
+      Put(&in,
+          base + static_cast<std::size_t>(reg) * reg_bytes +
+              static_cast<std::size_t>(i * width) / 8,
           bits, width);
     };
     for (int r = 0; r < a_regs; ++r) {
@@ -302,15 +299,14 @@ void CheckMma(const Mma& t) {
                         static_cast<std::size_t>(r) * reg_bytes, r);
   }
   const std::string declarations =
-      fmt::format(".reg .{} {}, {}; .reg .{} {}, {};\n", type, List("a", a_regs),
-                  List("b", b_regs), c_type, List("c", c_regs), List("d", c_regs));
+      fmt::format(".reg .{} {}, {}; .reg .{} {}, {};\n", type, List("a", a_regs), List("b", b_regs),
+                  c_type, List("c", c_regs), List("d", c_regs));
   ASSERT_TRUE(RunWarp(declarations, body, &in, &out)) << t.types << " k" << t.k;
   for (int lane = 0; lane < 32; ++lane) {
     const int g = lane / 4, u = lane % 4;
     for (int e = 0; e < c_regs * ec; ++e) {
-      const std::size_t at =
-          (static_cast<std::size_t>(lane * c_regs + e / ec)) * reg_bytes +
-          static_cast<std::size_t>(e % ec * t.c.bits) / 8;
+      const std::size_t at = (static_cast<std::size_t>(lane * c_regs + e / ec)) * reg_bytes +
+                             static_cast<std::size_t>(e % ec * t.c.bits) / 8;
       ASSERT_EQ(t.c.decode(Get(out, at, t.c.bits)), want.at(g + 8 * (e / 2), u * 2 + e % 2))
           << "m" << t.m << "n8k" << t.k << " " << t.types << " lane " << lane << " element " << e;
     }
@@ -351,9 +347,7 @@ TEST(MmaOps, EightBitFloats) {
   CheckMma({16, 32, kElementE5m2, kElementE5m2, kElementF32, "f32.e5m2.e5m2.f32"});
 }
 
-TEST(MmaOps, Double) {
-  CheckMma({8, 4, kElementF64, kElementF64, kElementF64, "f64.f64.f64.f64"});
-}
+TEST(MmaOps, Double) { CheckMma({8, 4, kElementF64, kElementF64, kElementF64, "f64.f64.f64.f64"}); }
 
 TEST(MmaOps, Tf32IgnoresTheLowBitsOfItsOperands) {
   // 1 + 2^-11 has bits that tf32 does not have; the unit drops them.
@@ -369,7 +363,8 @@ TEST(MmaOps, Tf32IgnoresTheLowBitsOfItsOperands) {
 
 // --- moving fragments ---------------------------------------------------------------------------
 
-// Four 8 x 8 matrices of b16 in shared memory, one row 16 bytes; element value = matrix*64+row*8+col.
+// Four 8 x 8 matrices of b16 in shared memory, one row 16 bytes; element value =
+// matrix*64+row*8+col.
 const char kFillShared[] =
     "mov.u32 base, buf; mov.u32 i, tid;\n"
     "FILL: shl.b32 x, i, 1; add.u32 x, x, base; cvt.u16.u32 h, i; st.shared.u16 [x], h;\n"
@@ -383,12 +378,12 @@ TEST(FragmentOps, Ldmatrix) {
       std::vector<std::uint8_t> in(8), out(32 * 16, 0);
       const std::string body =
           std::string(kFillShared) +
-          "shl.b32 x, tid, 4; add.u32 x, x, base; mul.wide.u32 t8, tid, 16; add.u64 out, out, t8;\n" +
+          "shl.b32 x, tid, 4; add.u32 x, x, base; mul.wide.u32 t8, tid, 16; add.u64 out, out, "
+          "t8;\n" +
           fmt::format("ldmatrix.sync.aligned.m8n8.x{}{}.shared.b16 {{{}}}, [x];\n", count,
                       transposed ? ".trans" : "", List("r", count)) +
           (count < 4 ? "mov.u32 r3, 0; " : "") + (count < 3 ? "mov.u32 r2, 0; " : "") +
-          (count < 2 ? "mov.u32 r1, 0; " : "") +
-          "st.global.v4.u32 [out], {r0, r1, r2, r3};\n";
+          (count < 2 ? "mov.u32 r1, 0; " : "") + "st.global.v4.u32 [out], {r0, r1, r2, r3};\n";
       ASSERT_TRUE(RunWarp(kFragmentRegisters, body, &in, &out));
       for (int lane = 0; lane < 32; ++lane) {
         for (int m = 0; m < count; ++m) {
@@ -412,9 +407,10 @@ TEST(FragmentOps, StmatrixUndoesLdmatrix) {
       const std::string t = transposed ? ".trans" : "";
       const std::string body =
           std::string(kFillShared) + "shl.b32 x, tid, 4; add.u32 x, x, base;\n" +
-          fmt::format("ldmatrix.sync.aligned.m8n8.x{0}.shared.b16 {{{1}}}, [x];\n"
-                      "stmatrix.sync.aligned.m8n8.x{0}{2}.shared.b16 [x+512], {{{1}}};\n",
-                      count, List("r", count), t) +
+          fmt::format(
+              "ldmatrix.sync.aligned.m8n8.x{0}.shared.b16 {{{1}}}, [x];\n"
+              "stmatrix.sync.aligned.m8n8.x{0}{2}.shared.b16 [x+512], {{{1}}};\n",
+              count, List("r", count), t) +
           "bar.sync 0; mul.wide.u32 t8, tid, 16; add.u64 out, out, t8;\n"
           "ld.shared.v4.u32 {r0, r1, r2, r3}, [x+512]; st.global.v4.u32 [out], {r0, r1, r2, r3};\n";
       ASSERT_TRUE(RunWarp(kFragmentRegisters, body, &in, &out));

@@ -79,10 +79,11 @@ TEST(MemoryOps, VectorsKeepTheirOrder) {
     const char* reg;
     int bytes;
   };
-  for (const Form& f : {Form{2, "u8", "b16", 1}, Form{4, "u8", "b16", 1}, Form{2, "u16", "b16", 2},
-                        Form{4, "u16", "b16", 2}, Form{2, "u32", "b32", 4}, Form{4, "u32", "b32", 4},
-                        Form{4, "f32", "f32", 4}, Form{2, "f32", "f32", 4}, Form{2, "f64", "f64", 8},
-                        Form{2, "u64", "b64", 8}}) {
+  for (const Form& f :
+       {Form{2, "u8", "b16", 1}, Form{4, "u8", "b16", 1}, Form{2, "u16", "b16", 2},
+        Form{4, "u16", "b16", 2}, Form{2, "u32", "b32", 4}, Form{4, "u32", "b32", 4},
+        Form{4, "f32", "f32", 4}, Form{2, "f32", "f32", 4}, Form{2, "f64", "f64", 8},
+        Form{2, "u64", "b64", 8}}) {
     for (const char* space : {".global", ".global.nc", ".shared"}) {
       const bool shared = std::string(space) == ".shared";
       const int bytes = f.count * f.bytes;
@@ -93,9 +94,10 @@ TEST(MemoryOps, VectorsKeepTheirOrder) {
         list += fmt::format("{}v{}", i ? ", " : "", i);
         reversed += fmt::format("{}v{}", i ? ", " : "", f.count - 1 - i);
       }
-      std::string body = fmt::format("mul.wide.u32 t8, tid, {}; add.u64 in, in, t8; "
-                                     "add.u64 out, out, t8;\n",
-                                     bytes);
+      std::string body = fmt::format(
+          "mul.wide.u32 t8, tid, {}; add.u64 in, in, t8; "
+          "add.u64 out, out, t8;\n",
+          bytes);
       if (shared) {
         body += fmt::format(
             "mul.lo.u32 s, tid, {0}; mov.u32 base, buf; add.u32 s, s, base;\n"
@@ -106,9 +108,8 @@ TEST(MemoryOps, VectorsKeepTheirOrder) {
         body += fmt::format("ld{}.v{}.{} {{{}}}, [in];\n", space, f.count, f.type, list);
       }
       body += fmt::format("st.global.v{}.{} [out], {{{}}};\n", f.count, f.type, reversed);
-      const std::string declarations =
-          fmt::format(".reg .{} v0, v1, v2, v3; .reg .b32 s, base; .shared .align 16 .b8 buf[1024];\n",
-                      f.reg);
+      const std::string declarations = fmt::format(
+          ".reg .{} v0, v1, v2, v3; .reg .b32 s, base; .shared .align 16 .b8 buf[1024];\n", f.reg);
       ASSERT_TRUE(RunBytes(ModuleText(declarations, body), &in, &out, 64)) << f.type << space;
       for (std::size_t i = 0; i < 64; ++i) {
         for (int k = 0; k < f.count; ++k) {
@@ -126,12 +127,12 @@ TEST(MemoryOps, VectorsKeepTheirOrder) {
 TEST(MemoryOps, SharedReversalAcrossWarps) {
   auto in = Pattern(256 * 8);
   std::vector<std::uint8_t> out(256 * 8);
-  const std::string text = ModuleText(
-      ".reg .b64 x, w; .reg .b32 s, base; .shared .align 8 .b8 buf[2048];\n",
-      "add.u64 in, in, t8; add.u64 out, out, t8; ld.global.u64 x, [in];\n"
-      "mov.u32 base, buf; shl.b32 s, tid, 3; add.u32 s, s, base; st.shared.u64 [s], x;\n"
-      "bar.sync 0;\nsub.u32 s, 255, tid; shl.b32 s, s, 3; add.u32 s, s, base;\n"
-      "ld.shared.u64 x, [s]; st.global.u64 [out], x;\n");
+  const std::string text =
+      ModuleText(".reg .b64 x, w; .reg .b32 s, base; .shared .align 8 .b8 buf[2048];\n",
+                 "add.u64 in, in, t8; add.u64 out, out, t8; ld.global.u64 x, [in];\n"
+                 "mov.u32 base, buf; shl.b32 s, tid, 3; add.u32 s, s, base; st.shared.u64 [s], x;\n"
+                 "bar.sync 0;\nsub.u32 s, 255, tid; shl.b32 s, s, 3; add.u32 s, s, base;\n"
+                 "ld.shared.u64 x, [s]; st.global.u64 [out], x;\n");
   ASSERT_TRUE(RunBytes(text, &in, &out, 256));
   for (std::size_t i = 0; i < 256; ++i) EXPECT_EQ(Read(out, 8 * i, 8), Read(in, 8 * (255 - i), 8));
 }
@@ -177,12 +178,12 @@ TEST(MemoryOps, LocalMemoryBelongsToItsThread) {
 }
 
 TEST(MemoryOps, ConstantAndGlobalVariables) {
-  std::string text = ModuleText(
-      ".reg .b64 x, y, w; .reg .b32 i;\n",
-      "add.u64 out, out, t8; and.b32 i, tid, 3; mul.wide.u32 w, i, 8;\n"
-      "mov.u64 x, table; add.u64 x, x, w; ld.const.u64 y, [x];\n"
-      "mov.u64 x, counts; cvta.global.u64 x, x; add.u64 x, x, w; ld.u64 w, [x];\n"
-      "add.u64 y, y, w; st.global.u64 [out], y;\n");
+  std::string text =
+      ModuleText(".reg .b64 x, y, w; .reg .b32 i;\n",
+                 "add.u64 out, out, t8; and.b32 i, tid, 3; mul.wide.u32 w, i, 8;\n"
+                 "mov.u64 x, table; add.u64 x, x, w; ld.const.u64 y, [x];\n"
+                 "mov.u64 x, counts; cvta.global.u64 x, x; add.u64 x, x, w; ld.u64 w, [x];\n"
+                 "add.u64 y, y, w; st.global.u64 [out], y;\n");
   text.insert(text.find(".visible"),
               ".const .align 8 .u64 table[4] = {10, 20, 30, 40};\n"
               ".global .align 8 .u64 counts[4] = {1, 2, 3, 4};\n");

@@ -1,4 +1,5 @@
-// Warp-level instructions: shuffles, votes, match, reductions and activemask, also in divergent code.
+// Warp-level instructions: shuffles, votes, match, reductions and activemask, also in divergent
+// code.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -22,9 +23,9 @@ std::vector<std::uint64_t> Warp(const std::string& declarations, const std::stri
                                       "ld.global.b64 a64, [in]; cvt.u32.u64 a, a64;\n"
                                       "mov.u32 d, 0; mov.u64 d64, 0;\n" +
                                           body);
-  const bool ok = RunModule(text, std::as_writable_bytes(std::span(in)),
-                            std::as_writable_bytes(std::span(out)),
-                            static_cast<std::int64_t>(in.size()));
+  const bool ok =
+      RunModule(text, std::as_writable_bytes(std::span(in)), std::as_writable_bytes(std::span(out)),
+                static_cast<std::int64_t>(in.size()));
   return ok ? out : std::vector<std::uint64_t>{};
 }
 const char kStore32[] = "cvt.u64.u32 d64, d; st.global.b64 [out], d64;\n";
@@ -71,10 +72,11 @@ TEST(WarpOps, ShuffleAllModesWithClampAndSegments) {
       for (const int clamp : mode == "up" ? std::vector<int>{0, 3} : std::vector<int>{31, 20}) {
         for (const int b : {0, 1, 2, 5, 16, 31, 33}) {
           const int c = segment | clamp;
-          const auto out = Warp("", fmt::format("shfl.sync.{}.b32 d|p, a, {}, {:#x}, 0xffffffff;\n"
-                                                "selp.u32 e, 1, 0, p; mov.b64 d64, {{d, e}};\n"
-                                                "st.global.b64 [out], d64;\n",
-                                                mode, b, c),
+          const auto out = Warp("",
+                                fmt::format("shfl.sync.{}.b32 d|p, a, {}, {:#x}, 0xffffffff;\n"
+                                            "selp.u32 e, 1, 0, p; mov.b64 d64, {{d, e}};\n"
+                                            "st.global.b64 [out], d64;\n",
+                                            mode, b, c),
                                 in);
           ASSERT_EQ(out.size(), 32u);
           for (int lane = 0; lane < 32; ++lane) {
@@ -93,9 +95,10 @@ TEST(WarpOps, ShuffleAllModesWithClampAndSegments) {
 
 TEST(WarpOps, ShuffleWithOperandsThatDifferByLane) {
   const auto in = Numbers();
-  const auto out = Warp("", std::string("sub.u32 e, 31, tid; xor.b32 e, e, 5;\n"
-                                        "shfl.sync.idx.b32 d, a, e, 31, 0xffffffff;\n") +
-                                kStore32,
+  const auto out = Warp("",
+                        std::string("sub.u32 e, 31, tid; xor.b32 e, e, 5;\n"
+                                    "shfl.sync.idx.b32 d, a, e, 31, 0xffffffff;\n") +
+                            kStore32,
                         in);
   ASSERT_EQ(out.size(), 32u);
   for (std::size_t lane = 0; lane < 32; ++lane) EXPECT_EQ(out[lane], in[(31 - lane) ^ 5]);
@@ -104,11 +107,11 @@ TEST(WarpOps, ShuffleWithOperandsThatDifferByLane) {
 TEST(WarpOps, ShuffleAmongTheLanesOfABranch) {
   // Only the even lanes shuffle, with their own mask.
   const auto in = Numbers();
-  const auto out =
-      Warp("", std::string("and.b32 e, tid, 1; setp.ne.u32 p, e, 0; @p bra DONE;\n"
-                           "shfl.sync.bfly.b32 d, a, 2, 31, 0x55555555;\nDONE:\n") +
-                   kStore32,
-           in);
+  const auto out = Warp("",
+                        std::string("and.b32 e, tid, 1; setp.ne.u32 p, e, 0; @p bra DONE;\n"
+                                    "shfl.sync.bfly.b32 d, a, 2, 31, 0x55555555;\nDONE:\n") +
+                            kStore32,
+                        in);
   ASSERT_EQ(out.size(), 32u);
   for (std::size_t lane = 0; lane < 32; ++lane) {
     EXPECT_EQ(out[lane], lane % 2 == 0 ? in[lane ^ 2] : 0) << lane;
@@ -125,9 +128,10 @@ TEST(WarpOps, ShuffleKeepsWarpsApart) {
 
 TEST(WarpOps, ShuffleMayOverwriteItsOwnSource) {
   const auto in = Numbers();
-  const auto out = Warp("", std::string("shfl.sync.down.b32 a, a, 1, 31, 0xffffffff;\n"
-                                        "mov.u32 d, a;\n") +
-                                kStore32,
+  const auto out = Warp("",
+                        std::string("shfl.sync.down.b32 a, a, 1, 31, 0xffffffff;\n"
+                                    "mov.u32 d, a;\n") +
+                            kStore32,
                         in);
   ASSERT_EQ(out.size(), 32u);
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], in[std::min<std::size_t>(i + 1, 31)]);
@@ -159,20 +163,22 @@ TEST(WarpOps, Votes) {
 }
 
 TEST(WarpOps, BallotCountsOnlyMembers) {
-  const auto out = Warp("", std::string("setp.lt.u32 p, tid, 8; @!p bra DONE;\n"
-                                        "setp.ge.u32 q, tid, 4;\n"
-                                        "vote.sync.ballot.b32 d, q, 0xff;\nDONE:\n") +
-                                kStore32,
+  const auto out = Warp("",
+                        std::string("setp.lt.u32 p, tid, 8; @!p bra DONE;\n"
+                                    "setp.ge.u32 q, tid, 4;\n"
+                                    "vote.sync.ballot.b32 d, q, 0xff;\nDONE:\n") +
+                            kStore32,
                         Numbers());
   ASSERT_EQ(out.size(), 32u);
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], i < 8 ? 0xf0u : 0u);
 }
 
 TEST(WarpOps, ActivemaskInDivergentCode) {
-  const auto out = Warp("", std::string("setp.lt.u32 p, tid, 5; @p bra LOW;\n"
-                                        "activemask.b32 d; bra.uni DONE;\n"
-                                        "LOW: activemask.b32 d;\nDONE:\n") +
-                                kStore32,
+  const auto out = Warp("",
+                        std::string("setp.lt.u32 p, tid, 5; @p bra LOW;\n"
+                                    "activemask.b32 d; bra.uni DONE;\n"
+                                    "LOW: activemask.b32 d;\nDONE:\n") +
+                            kStore32,
                         Numbers());
   ASSERT_EQ(out.size(), 32u);
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], i < 5 ? 0x1fu : 0xffffffe0u) << i;
@@ -189,11 +195,11 @@ TEST(WarpOps, MatchAny) {
   std::vector<std::uint64_t> in(32);
   for (std::size_t i = 0; i < 32; ++i) in[i] = (i * 7) % 5 + (i % 2 ? std::uint64_t{1} << 40 : 0);
   for (const bool wide : {false, true}) {
-    const auto out =
-        Warp("", fmt::format("match.any.sync.b{} d, {}, 0xffffffff;\n", wide ? 64 : 32,
-                             wide ? "a64" : "a") +
-                     kStore32,
-             in);
+    const auto out = Warp(
+        "",
+        fmt::format("match.any.sync.b{} d, {}, 0xffffffff;\n", wide ? 64 : 32, wide ? "a64" : "a") +
+            kStore32,
+        in);
     ASSERT_EQ(out.size(), 32u);
     for (std::size_t i = 0; i < 32; ++i) {
       std::uint64_t want = 0;
@@ -210,8 +216,9 @@ TEST(WarpOps, MatchAll) {
   for (const bool same : {false, true}) {
     std::vector<std::uint64_t> in(32, 42);
     if (!same) in[17] = 43;
-    const auto out = Warp("", "match.all.sync.b32 d|p, a, 0xffffffff; selp.u32 e, 1, 0, p;\n"
-                              "mov.b64 d64, {d, e}; st.global.b64 [out], d64;\n",
+    const auto out = Warp("",
+                          "match.all.sync.b32 d|p, a, 0xffffffff; selp.u32 e, 1, 0, p;\n"
+                          "mov.b64 d64, {d, e}; st.global.b64 [out], d64;\n",
                           in);
     ASSERT_EQ(out.size(), 32u);
     for (const std::uint64_t v : out) EXPECT_EQ(v, same ? 0x1ffffffffu : 0u);
@@ -249,17 +256,19 @@ TEST(WarpOps, Redux) {
 TEST(WarpOps, ReduxOverSomeLanes) {
   std::vector<std::uint64_t> in(32);
   for (std::size_t i = 0; i < 32; ++i) in[i] = i;
-  const auto out = Warp("", std::string("setp.lt.u32 p, tid, 4; @!p bra DONE;\n"
-                                        "redux.sync.add.u32 d, a, 0xf;\nDONE:\n") +
-                                kStore32,
+  const auto out = Warp("",
+                        std::string("setp.lt.u32 p, tid, 4; @!p bra DONE;\n"
+                                    "redux.sync.add.u32 d, a, 0xf;\nDONE:\n") +
+                            kStore32,
                         in);
   ASSERT_EQ(out.size(), 32u);
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], i < 4 ? 6u : 0u);
 }
 
 TEST(WarpOps, ElectChoosesOneLane) {
-  const auto out = Warp("", "elect.sync d|p, 0xffffffff; selp.u32 e, 1, 0, p;\n"
-                            "mov.b64 d64, {d, e}; st.global.b64 [out], d64;\n",
+  const auto out = Warp("",
+                        "elect.sync d|p, 0xffffffff; selp.u32 e, 1, 0, p;\n"
+                        "mov.b64 d64, {d, e}; st.global.b64 [out], d64;\n",
                         Numbers());
   ASSERT_EQ(out.size(), 32u);
   std::size_t elected = 0;
@@ -286,20 +295,20 @@ TEST(WarpOps, LaneRegisters) {
 
 TEST(WarpOps, DivergentLoopReconverges) {
   // Lane i runs i iterations; afterwards all 32 vote.
-  const auto out = Warp("", std::string("mov.u32 e, 0;\nLOOP: setp.ge.u32 p, e, tid; @p bra OUT;\n"
-                                        "add.u32 e, e, 1; bra LOOP;\nOUT:\n"
-                                        "setp.eq.u32 p, e, tid;\n"
-                                        "vote.sync.ballot.b32 d, p, 0xffffffff;\n") +
-                                kStore32,
+  const auto out = Warp("",
+                        std::string("mov.u32 e, 0;\nLOOP: setp.ge.u32 p, e, tid; @p bra OUT;\n"
+                                    "add.u32 e, e, 1; bra LOOP;\nOUT:\n"
+                                    "setp.eq.u32 p, e, tid;\n"
+                                    "vote.sync.ballot.b32 d, p, 0xffffffff;\n") +
+                            kStore32,
                         Numbers());
   ASSERT_EQ(out.size(), 32u);
   for (const std::uint64_t v : out) EXPECT_EQ(v, 0xffffffffu);
 }
 
 TEST(WarpOps, LaneZeroMayExitEarly) {
-  const auto out = Warp("", std::string("setp.eq.u32 p, tid, 0; @p ret;\nmov.u32 d, 1;\n") +
-                                kStore32,
-                        Numbers());
+  const auto out = Warp(
+      "", std::string("setp.eq.u32 p, tid, 0; @p ret;\nmov.u32 d, 1;\n") + kStore32, Numbers());
   ASSERT_EQ(out.size(), 32u);
   EXPECT_EQ(out[0], 0xdeadbeefdeadbeefu);
   for (std::size_t i = 1; i < 32; ++i) EXPECT_EQ(out[i], 1u);

@@ -206,6 +206,8 @@ TEST(TaskTomlErrors, NamesThatBreakThePreludeOrAPlan) {
         << name;
   }
   EXPECT_THAT(ErrorWith("name = \"big\"", "name = \"../big\""), StartsWith("t.toml:30:8: "));
+  EXPECT_THAT(ErrorWith("factor = 2.5", "double = 2.5"), StartsWith("t.toml:7:1: "));
+  EXPECT_THAT(ErrorWith("\"M\", \"N\"]", "\"M\", \"sm_count\"]"), StartsWith("t.toml:5:14: "));
 }
 
 TEST(TaskTomlErrors, ValuesOfEnumsAreSuggested) {

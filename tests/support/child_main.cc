@@ -1,10 +1,10 @@
 // grove-test-child MODE: a child process for tests, which behaves as it is told.
 //   echo     enters as a worker and sends every frame back
 //   hang     enters as a worker and never reads again, busy
-//   report   enters as a worker and sends one frame: its limits, folder, descriptors and environment
-//   drip     enters as a worker and sends a frame's header, one byte in 20 ms
-//   shout    writes 1 MiB to its standard error, then exits with code 5
-//   plain    no worker: exits with code 3
+//   report   enters as a worker and sends one frame: its limits, folder, descriptors and
+//   environment drip     enters as a worker and sends a frame's header, one byte in 20 ms shout
+//   writes 1 MiB to its standard error, then exits with code 5 plain    no worker: exits with code
+//   3
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -31,8 +31,8 @@ std::string Limit(const char* name, __rlimit_resource resource) {
 }
 
 std::string Report() {
-  std::string text = Limit("AS", RLIMIT_AS) + Limit("CPU", RLIMIT_CPU) + Limit("CORE", RLIMIT_CORE) +
-                     Limit("FSIZE", RLIMIT_FSIZE);
+  std::string text = Limit("AS", RLIMIT_AS) + Limit("CPU", RLIMIT_CPU) +
+                     Limit("CORE", RLIMIT_CORE) + Limit("FSIZE", RLIMIT_FSIZE);
   char folder[4096] = {};
   if (::getcwd(folder, sizeof folder) != nullptr) text += std::string("CWD=") + folder + "\n";
   text += "PGROUP_OWN=" + std::to_string(::getpgrp() == ::getpid() ? 1 : 0) + "\n";
@@ -40,7 +40,8 @@ std::string Report() {
   int open = 0;
   for (int fd = 0; fd < 256; ++fd) open += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
   text += "OPEN=" + std::to_string(open) + "\n";
-  for (char** entry = environ; *entry != nullptr; ++entry) text += std::string("ENV ") + *entry + "\n";
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    text += std::string("ENV ") + *entry + "\n";
   return text;
 }
 

@@ -218,8 +218,8 @@ std::string TinySource(const std::string& directives) {
 }
 
 std::string TinyPlan() {
-  return R"({"version": 1, "launches": [{"kernel": "copy", "grid": ["ceil_div(N, 256)"],
-             "block": [256], "args": ["x", "y"]}]})";
+  return R"json({"version": 1, "launches": [{"kernel": "copy", "grid": ["ceil_div(N, 256)"],
+             "block": [256], "args": ["x", "y"]}]})json";
 }
 
 }  // namespace grove::testing

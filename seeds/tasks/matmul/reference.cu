@@ -1,5 +1,5 @@
-// Matrix product in fp64: one thread per element of c in row-major order, so block b writes elements
-// 256 * b to 256 * b + 255.
+// Matrix product in fp64: one thread per element of c in row-major order, so block b writes
+// elements 256 * b to 256 * b + 255.
 extern "C" __global__ void __launch_bounds__(256)
 matmul_reference(const tensor::a* a, const tensor::b* b, tensor::c* c) {
   const long long element = blockIdx.x * 256LL + threadIdx.x;
