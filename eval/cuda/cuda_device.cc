@@ -133,6 +133,7 @@ class Gpu final : public CudaDevice {
     OpenMessage open;
     open.ordinal = options_.ordinal;
     open.lanes = options_.in_flight;
+    open.idle_memory = options_.idle_memory;
     if (auto ok = WriteFrame(channel, Number(MessageType::kOpen), Encode(open),
                              After(kStartTimeout));
         !ok) {

@@ -23,6 +23,7 @@ constexpr std::size_t kHashSlots = 8;
 constexpr std::uint64_t kBlockTimeoutNs = 10'000'000'000;
 // More work than this behind the blocking kernel could fill the launch queue and deadlock.
 constexpr std::size_t kMaxBlockedItems = 400;
+constexpr Nanoseconds kLong{5e6};  // an execution from here on hides every launch latency by itself
 constexpr double kLeastClockShare = 0.75;
 constexpr int kMaxThrottled = 50;
 
@@ -53,10 +54,11 @@ class Session {
     lane_.driver().MemGetInfo(&free, &total);
     std::int64_t bytes = 0;
     for (const seeds::Tensor& tensor : c.tensors) bytes += tensor.bytes().value;
-    // The ring takes at most a third of what is free: the recheck needs as much again, and more.
+    // The ring takes at most a third of what is free: the recheck needs as much again, and more. Two
+    // sets are enough where one alone is many times the cache.
     const auto third = static_cast<std::int64_t>(free / 3);
-    const std::int64_t sets =
-        std::clamp<std::int64_t>(bytes > 0 ? third / bytes : 4, 1, 4);
+    const std::int64_t most = bytes > 8 * static_cast<std::int64_t>(parts.facts.l2_bytes) ? 2 : 4;
+    const std::int64_t sets = std::clamp<std::int64_t>(bytes > 0 ? third / bytes : most, 1, most);
     for (std::int64_t i = 0; i < sets; ++i) {
       auto set = MakeTensors(parts.pool, c, false);
       if (!set) return tl::unexpected(set.error());
@@ -75,7 +77,7 @@ class Session {
         Sample sample;
         auto done = Cold(entry, &sample);
         if (!done) return tl::unexpected(done.error());
-        estimate_ = sample.time;
+        if (sample.time > kLong) break;  // warm enough
       }
     }
     return {};
@@ -88,7 +90,6 @@ class Session {
   };
   Entry& candidate() { return entries_[0]; }
   Entry& base() { return entries_[1]; }
-  Nanoseconds estimate() const { return estimate_; }
   std::size_t current_set() const { return set_; }
   std::uint64_t current_seed() const { return seed_; }
   TensorSet& tensors(std::size_t index) { return ring_[index]; }
@@ -217,7 +218,6 @@ class Session {
   std::size_t set_ = 0;
   std::uint64_t draws_ = 0;
   std::uint64_t seed_ = 0;
-  Nanoseconds estimate_{0};
 };
 
 ModeTime ModeOf(std::string name, std::vector<Nanoseconds> samples, std::string_view stopped) {
@@ -233,10 +233,11 @@ ModeTime ModeOf(std::string name, std::vector<Nanoseconds> samples, std::string_
   return mode;
 }
 
-// The modes beside cold are for the report: as many samples as fit in a quarter of a second, between
-// three and `most`.
+// The modes beside cold are for the report: as many samples as make 60 ms, between three and `most`;
+// one of a long kernel, whose time does not depend on the mode.
 int SamplesFor(Nanoseconds time, int most) {
-  return std::clamp(static_cast<int>(Nanoseconds(6e7) / std::max(time, Nanoseconds(1000))), 3, most);
+  const int wanted = static_cast<int>(Nanoseconds(6e7) / std::max(time, Nanoseconds(1000)));
+  return std::clamp(wanted, time > kLong ? 1 : 3, most);
 }
 
 // Runs `take` under a stopping rule; drops and counts throttled samples, resting after them.
