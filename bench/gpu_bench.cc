@@ -7,6 +7,9 @@
 //   repeat TASK         ten timings of a task's seed on its scored case: the spread
 //   dump TASK FOLDER    the seed's cubin, launch and time, for scripts/do_bench_cubin.py
 //   pair TASK           the seed interleaved with itself: must be a tie
+//   doctor              measured rates against the device table
+//   baseline TASK       the vendor library on the task's first scored case
+//   cases TASK...       the scored cases as JSON, for scripts/torch_baseline.py
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -25,6 +28,7 @@
 #include "codegen/compile_farm.h"
 #include "codegen/program.h"
 #include "eval/cuda/cuda_device.h"
+#include "eval/cuda/doctor.h"
 #include "eval/evaluator.h"
 #include "seeds/task.h"
 
@@ -142,8 +146,8 @@ struct Specimen {
 
 std::vector<Specimen> Specimens(const seeds::Task& softmax) {
   const std::string plan =
-      R"({"version": 1, "launches": [{"kernel": "k", "grid": ["M"], "block": [256],
-          "args": ["x", "y"]}]})";
+      R"json({"version": 1, "launches": [{"kernel": "k", "grid": ["M"], "block": [256],
+          "args": ["x", "y"]}]})json";
   const auto kernel = [](const std::string& body) {
     return "extern \"C\" __global__ void __launch_bounds__(256) k(const float* x, float* y) {\n"
            "  __shared__ float part[256];\n"
@@ -189,7 +193,7 @@ std::vector<Specimen> Specimens(const seeds::Task& softmax) {
                                                      " ~15ull) + 4) = make_float4(0, 0, 0, 0);"),
                   plan});
   list.push_back({"trap", true, kernel(write + " __trap();"), plan});
-  list.push_back({"endless", true, kernel(write + " volatile int go = 1; while (go) {}"), plan});
+  list.push_back({"endless", true, kernel(write + " while (*(const volatile float*)x != 1e30f) {}"), plan});
   list.push_back({"deadlock", true,
                   kernel(write + " volatile float* p = part; if (threadIdx.x < 32) p[0] = 0;"
                                  " __syncthreads(); if (threadIdx.x >= 128) while (p[0] != 7.0f) {}"
@@ -197,10 +201,10 @@ std::vector<Specimen> Specimens(const seeds::Task& softmax) {
   list.push_back({"hungry", true,
                   "extern \"C\" __global__ void k(const float* x, float* y, float* w) { y[0] = w[0];"
                   " }\n",
-                  R"({"version": 1, "workspace": [{"name": "w", "dtype": "f32",
+                  R"json({"version": 1, "workspace": [{"name": "w", "dtype": "f32",
                       "shape": ["100 * 1024 * 1024 * 256"]}],
                       "launches": [{"kernel": "k", "grid": ["M"], "block": [256],
-                                    "args": ["x", "y", "w"]}]})"});
+                                    "args": ["x", "y", "w"]}]})json"});
   return list;
 }
 
@@ -375,6 +379,62 @@ int Dump(const std::string& name, const std::filesystem::path& folder) {
   return 0;
 }
 
+int Doctor() {
+  const auto farm = Must(codegen::MakeCompileFarm({}));
+  const auto report = Must(grove::cuda::Diagnose(0, *farm));
+  fmt::print("{}: driver {}, {} SMs, {:.3f} GHz, {:.1f} GB, {:.1f} GB free, L2 {:.1f} MB, {}\n",
+             report.facts.name, report.facts.driver_version, report.facts.sm_count,
+             report.facts.clock_khz * 1e-6, static_cast<double>(report.facts.memory_bytes) * 1e-9,
+             static_cast<double>(report.free_bytes) * 1e-9, report.facts.l2_bytes * 1e-6,
+             report.blas);
+  for (const grove::cuda::Rate& rate : report.rates) {
+    fmt::print("  {:10} {:9.1f} {} (table {:.1f})\n", rate.name, rate.measured, rate.unit, rate.table);
+  }
+  fmt::print("  empty kernel {:.2f} us, clock under load {:.3f} GHz, counters {}\n",
+             report.empty_kernel.count() / 1e3, report.clock_ghz, report.counters);
+  return 0;
+}
+
+int BaselineOf(const std::string& name) {
+  const auto farm = Must(codegen::MakeCompileFarm({}));
+  const seeds::Task task = Load(name);
+  std::size_t index = 0;
+  while (index + 1 < task.cases.size() && task.cases[index].role != seeds::CaseRole::kScored) ++index;
+  for (const auto& baseline : Must(grove::cuda::MeasureBaselines(0, *farm, task, index))) {
+    fmt::print("baseline {}/{} {} ({}): {:.2f} us [{:.2f}, {:.2f}], {} samples\n", name,
+               task.cases[index].name, baseline.name, baseline.version,
+               baseline.median.count() / 1e3, baseline.min.count() / 1e3, baseline.q3.count() / 1e3,
+               baseline.samples.size());
+  }
+  return 0;
+}
+
+int Cases(const std::vector<std::string>& names) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const std::string& name : names) {
+    const seeds::Task task = Load(name);
+    for (const seeds::Case& c : task.cases) {
+      if (c.role != seeds::CaseRole::kScored) continue;
+      nlohmann::json item = {{"task", name}, {"case", c.name}};
+      for (const seeds::Scalar& scalar : c.scalars) item["scalars"][scalar.name] = scalar.value;
+      for (const seeds::Tensor& tensor : c.tensors) {
+        item["tensors"].push_back(
+            {{"name", tensor.name},
+             {"role", tensor.role == seeds::TensorRole::kInput ? "input" : "output"},
+             {"dtype", grove::Name(tensor.dtype)},
+             {"shape", tensor.shape},
+             {"distribution",
+              {{"kind", seeds::Name(tensor.distribution.kind)},
+               {"a", tensor.distribution.a},
+               {"b", tensor.distribution.b}}}});
+      }
+      list.push_back(std::move(item));
+    }
+  }
+  fmt::print("{}\n", nlohmann::json{{"cases", list}}.dump());
+  return 0;
+}
+
 int Pair(const std::string& name) {
   Bench bench;
   const seeds::Task task = Load(name);
@@ -402,5 +462,9 @@ int main(int argc, char** argv) {
   if (args.size() == 2 && args[0] == "repeat") return Repeat(args[1]);
   if (args.size() == 3 && args[0] == "dump") return Dump(args[1], args[2]);
   if (args.size() == 2 && args[0] == "pair") return Pair(args[1]);
-  Stop("usage: gpu_bench throughput TASK N | hostile N | repeat TASK | dump TASK FOLDER | pair TASK");
+  if (args.size() == 1 && args[0] == "doctor") return Doctor();
+  if (args.size() == 2 && args[0] == "baseline") return BaselineOf(args[1]);
+  if (args.size() >= 2 && args[0] == "cases") return Cases({args.begin() + 1, args.end()});
+  Stop("usage: gpu_bench throughput TASK N | hostile N | repeat TASK | dump TASK FOLDER | "
+       "pair TASK | doctor | baseline TASK | cases TASK...");
 }

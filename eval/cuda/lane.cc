@@ -43,13 +43,12 @@ Executed<void> Lane::Poll(std::chrono::milliseconds deadline, bool spin) {
     const CuResult code = driver().StreamQuery(stream_.get());
     if (code == kCuSuccess) return {};
     if (code != kCuNotReady) {
-      return tl::unexpected(FaultOf(driver().Check(code, "cuStreamQuery").error()));
+      return Failed(FaultOf(driver().Check(code, "cuStreamQuery").error()));
     }
     const auto waited = Clock::now() - begin;
     if (waited > deadline) {
-      return tl::unexpected(Fault{eval::VerdictKind::kTimeout,
-                                  fmt::format("still running after {} ms", deadline.count()),
-                                  true});
+      return Failed(Fault{eval::VerdictKind::kTimeout,
+                          fmt::format("still running after {} ms", deadline.count()), true});
     }
     // Spin for the first 30 us, then sleep a tenth of what has passed, at most 0.5 ms.
     if (spin || waited < std::chrono::microseconds(30)) continue;
@@ -57,6 +56,11 @@ Executed<void> Lane::Poll(std::chrono::milliseconds deadline, bool spin) {
                        std::chrono::microseconds(5), std::chrono::microseconds(500));
     std::this_thread::sleep_for(pause);
   }
+}
+
+tl::unexpected<Fault> Lane::Failed(Fault fault) const {
+  if (fault.sticky && parts_.on_sticky) parts_.on_sticky(fault);
+  return tl::unexpected(std::move(fault));
 }
 
 Executed<void> Lane::Wait(std::chrono::milliseconds deadline) { return Poll(deadline, false); }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct WorkerParts {
   SupportCode support;
   MemoryPool pool;
   PhaseGate gate;
+  // Told of a sticky fault before anything is taken down. A worker reports it and ends itself here:
+  // giving memory or a module back would wait for a kernel that may never end. May be empty.
+  std::function<void(const Fault&)> on_sticky;
 };
 
 class Lane {
@@ -73,6 +77,7 @@ class Lane {
  private:
   explicit Lane(WorkerParts& parts) : parts_(parts) {}
   Executed<void> Poll(std::chrono::milliseconds deadline, bool spin);
+  tl::unexpected<Fault> Failed(Fault fault) const;
 
   WorkerParts& parts_;
   Stream stream_;

@@ -77,6 +77,7 @@ class Worker {
     if (!support) return Fail(ToError(support.error()));
     parts_ = std::make_unique<WorkerParts>(std::move(*context), std::move(*facts),
                                            std::move(*support), open->idle_memory);
+    parts_->on_sticky = [this](const Fault& fault) { Die(fault); };
     // A flood of printf stays in a small buffer; the process's output goes nowhere anyway.
     (*driver)->CtxSetLimit(kLimitPrintfFifo, std::size_t{1} << 20);
     for (int i = 0; i < lanes_; ++i) {

@@ -99,8 +99,8 @@ TEST_F(GpuCheck, TrapAssertAndStackOverflowAreTraps) {
                      " a[n & 63] = v; return n < 0 ? v : Down(a[n & 63] + 1, n + 1) + a[5]; }\n"
                      "extern \"C\" __global__ void k(const float* x, float* y) {"
                      " y[threadIdx.x] = Down(x[threadIdx.x], 1); }",
-                     R"({"version": 1, "launches": [{"kernel": "k", "grid": [1], "block": [32],
-                         "args": ["x", "y"]}]})"));
+                     R"json({"version": 1, "launches": [{"kernel": "k", "grid": [1], "block": [32],
+                         "args": ["x", "y"]}]})json"));
   ASSERT_TRUE(recursion.fault);
   EXPECT_TRUE(recursion.fault->kind == VerdictKind::kTrap ||
               recursion.fault->kind == VerdictKind::kOutOfBounds)
@@ -108,7 +108,7 @@ TEST_F(GpuCheck, TrapAssertAndStackOverflowAreTraps) {
 }
 
 TEST_F(GpuCheck, AnEndlessLoopAndABarrierDeadlockAreTimeouts) {
-  EXPECT_EQ(FaultOfBody("volatile int go = 1; while (go) {} y[i] = x[i];"), VerdictKind::kTimeout);
+  EXPECT_EQ(FaultOfBody("while (*(const volatile float*)x != 1e30f) {} y[i] = x[i];"), VerdictKind::kTimeout);
   EXPECT_EQ(FaultOfBody("__shared__ volatile int flag; if (threadIdx.x == 0) flag = 0;"
                         " __syncthreads(); while (threadIdx.x == 0 && flag == 0) {}"
                         " __syncthreads(); flag = 1; y[i] = 2.0f * x[i];"),
@@ -126,8 +126,8 @@ TEST_F(GpuCheck, AWorkspaceBeyondTheMemoryIsOutOfMemoryAndHarmsNobody) {
   auto hungry = Prepare(
       *mini, "extern \"C\" __global__ void k(const float* x, float* y, float* w) {"
              " y[threadIdx.x] = w[threadIdx.x]; }",
-      R"({"version": 1, "workspace": [{"name": "w", "dtype": "f32", "shape": [25000000000]}],
-          "launches": [{"kernel": "k", "grid": [1], "block": [32], "args": ["x", "y", "w"]}]})");
+      R"json({"version": 1, "workspace": [{"name": "w", "dtype": "f32", "shape": [25000000000]}],
+          "launches": [{"kernel": "k", "grid": [1], "block": [32], "args": ["x", "y", "w"]}]})json");
   if (hungry.compiled == nullptr) return;
   // As large as the device itself: with our tensors beside it, it can never fit.
   hungry.plan.workspaces[0].elements = device_->facts().memory_bytes / 4;
@@ -192,12 +192,12 @@ TEST_F(GpuCheck, DynamicSharedMemoryClustersWorkspacesAndScalarsAllWork) {
       "  if (i < n) w[i] = (float)(f * s[20000 + threadIdx.x]);\n}\n"
       "extern \"C\" __global__ void second(const float* w, float* y) {\n"
       "  const int i = blockIdx.x * 256 + threadIdx.x;\n  if (i < dim::N) y[i] = w[i];\n}\n",
-      R"({"version": 1, "workspace": [{"name": "w", "dtype": "f32", "shape": ["N"], "init": "zero"}],
+      R"json({"version": 1, "workspace": [{"name": "w", "dtype": "f32", "shape": ["N"], "init": "zero"}],
           "launches": [
             {"kernel": "first", "grid": ["ceil_div(N, 256)"], "block": [256], "shared": 100000,
              "cluster": [2], "args": ["x", "w", "N", {"f64": 2.0}]},
             {"kernel": "second", "grid": ["ceil_div(N, 256)"], "block": [256],
-             "args": ["w", "y"]}]})");
+             "args": ["w", "y"]}]})json");
   const auto outcome = Check(*mini, candidate, 3);
   EXPECT_FALSE(outcome.fault) << outcome.fault->message;
   ASSERT_EQ(outcome.errors.size(), 1U);

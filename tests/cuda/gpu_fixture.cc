@@ -74,8 +74,8 @@ std::unique_ptr<MiniTask> GpuTest::Doubling(std::int64_t elements, std::string c
       "  const long long i = blockIdx.x * 256LL + threadIdx.x;\n"
       "  if (i < dim::N) y[i] = 2.0 * static_cast<double>(x[i]);\n"
       "}\n",
-      R"({"version": 1, "launches": [{"kernel": "reference", "grid": ["ceil_div(N, 256)"],
-          "block": [256], "args": ["x", "y"]}]})");
+      R"json({"version": 1, "launches": [{"kernel": "reference", "grid": ["ceil_div(N, 256)"],
+          "block": [256], "args": ["x", "y"]}]})json");
   return mini;
 }
 
@@ -111,8 +111,8 @@ eval::Prepared GpuTest::PrepareKernel(const MiniTask& mini, const std::string& b
                  "extern \"C\" __global__ void k(const float* x, float* y) {\n"
                  "  const long long i = blockIdx.x * 256LL + threadIdx.x;\n" +
                      body + "\n}\n",
-                 R"({"version": 1, "launches": [{"kernel": "k", "grid": ["ceil_div(N, 256)"],
-                     "block": [256], "args": ["x", "y"]}]})");
+                 R"json({"version": 1, "launches": [{"kernel": "k", "grid": ["ceil_div(N, 256)"],
+                     "block": [256], "args": ["x", "y"]}]})json");
 }
 
 eval::CheckOutcome GpuTest::Check(const MiniTask& mini, const eval::Prepared& candidate, int runs) {

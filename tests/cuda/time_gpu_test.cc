@@ -78,8 +78,8 @@ TEST_F(GpuTime, AResultKeptFromAnEarlierCallIsCaughtByTheRecheck) {
       "  if (*(volatile int*)&calls < 3 * 16) kept[i] = 2.0f * x[i];\n"
       "  y[i] = kept[i];\n  __syncthreads();\n"
       "  if (threadIdx.x == 0) atomicAdd(&calls, 1);\n}\n",
-      R"({"version": 1, "launches": [{"kernel": "k", "grid": [16], "block": [256],
-          "args": ["x", "y"]}]})");
+      R"json({"version": 1, "launches": [{"kernel": "k", "grid": [16], "block": [256],
+          "args": ["x", "y"]}]})json");
   const auto check = Check(*mini, cheat, 2);
   EXPECT_FALSE(check.fault);
   EXPECT_EQ(check.errors[0].worst_row_l2, 0) << "looks right while it is only checked";
@@ -90,7 +90,8 @@ TEST_F(GpuTime, AResultKeptFromAnEarlierCallIsCaughtByTheRecheck) {
 
 TEST_F(GpuTime, AHangWhileTimingIsATimeoutAndTheNextTimingIsFine) {
   auto mini = Doubling(4096, "hang");
-  const auto hang = PrepareKernel(*mini, "volatile int go = 1; while (go) {} y[i] = x[i];");
+  const auto hang = PrepareKernel(
+      *mini, "while (*(const volatile float*)x != 1e30f) {} y[i] = x[i];");
   const auto outcome = Time(*mini, hang);
   ASSERT_TRUE(outcome.fault);
   EXPECT_EQ(outcome.fault->kind, VerdictKind::kTimeout) << outcome.fault->message;
