@@ -53,29 +53,30 @@ std::map<std::string, std::string> Outcome(const std::filesystem::path& run) {
 
 TEST(KillTest, TenKillsAtRandomInstantsLoseDoubleAndHalveNothing) {
   const testing::ScratchFolder folder;
-  const auto start = std::chrono::steady_clock::now();
-  const ProgramResult whole = RunProgram("grove", RunArguments("whole"), In(folder.path()));
-  ASSERT_EQ(whole.exit_code, 0) << whole.err;
-  const auto duration = std::chrono::steady_clock::now() - start;
+  const auto run_whole = [&] { return RunProgram("grove", RunArguments("whole"), In(folder.path())); };
+  ASSERT_EQ(run_whole().exit_code, 0);
   const auto expected = Outcome(folder.path() / "runs" / "whole");
   ASSERT_GT(expected.size(), 10U);
+  // Again, now that everything is compiled: the instants are spread over what a run takes.
+  std::filesystem::remove_all(folder.path() / "runs" / "whole");
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(run_whole().exit_code, 0);
+  const auto duration = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - start);
 
   const unsigned seed = std::random_device{}();
-  RecordProperty("seed", static_cast<int>(seed));
+  RecordProperty("seed", std::to_string(seed));
   std::mt19937 random(seed);
-  const auto milliseconds =
-      std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-  std::uniform_int_distribution<long> instant(1, std::max<long>(milliseconds / 3, 2));
+  std::uniform_int_distribution<long> instant(1, std::max<long>(duration.count(), 2));
   const auto killed = folder.path() / "runs" / "killed";
   int kills = 0;
-  for (int attempt = 0; attempt < 100; ++attempt) {
+  for (int attempt = 0; attempt < 200; ++attempt) {
     ProgramOptions options = In(folder.path());
-    if (kills < kKills) options.kill_after = std::chrono::milliseconds(instant(random));
+    options.kill_after = std::chrono::milliseconds(instant(random));
     const bool begun = std::filesystem::exists(killed / "run.db");
     const ProgramResult result = RunProgram(
         "grove",
-        begun ? std::vector<std::string>{"resume", "killed", "--tasks", kTasks, "--quiet"}
-              : RunArguments("killed"),
+        begun ? std::vector<std::string>{"resume", "killed", "--quiet"} : RunArguments("killed"),
         options);
     if (result.signal != 0) ++kills;
     if (std::filesystem::exists(killed / "run.db")) {
@@ -83,12 +84,15 @@ TEST(KillTest, TenKillsAtRandomInstantsLoseDoubleAndHalveNothing) {
       ASSERT_TRUE(whole_store) << "seed " << seed << ", kill " << kills << ": "
                                << whole_store.error().message;
     }
-    if (result.exit_code == 0 && kills >= kKills) break;
     ASSERT_TRUE(result.signal != 0 || result.exit_code == 0)
         << "seed " << seed << ": " << result.err;
+    if (result.exit_code != 0) continue;
+    // It came to its end between two kills: as if it had never been killed.
+    ASSERT_EQ(Outcome(killed), expected) << "seed " << seed;
+    if (kills >= kKills) return;
+    std::filesystem::remove_all(killed);
   }
-  EXPECT_GE(kills, kKills) << "seed " << seed;
-  EXPECT_EQ(Outcome(killed), expected) << "seed " << seed;
+  FAIL() << "only " << kills << " kills in 200 attempts, seed " << seed;
 }
 
 }  // namespace
