@@ -159,6 +159,7 @@ struct CuMemAccessDesc {
   X(ModuleUnload, cuModuleUnload, 2000, CuResult (*)(CuModule))                                    \
   X(ModuleGetFunction, cuModuleGetFunction, 2000,                                                  \
     CuResult (*)(CuFunction*, CuModule, const char*))                                              \
+  X(FuncLoad, cuFuncLoad, 12040, CuResult (*)(CuFunction))                                         \
   X(FuncGetAttribute, cuFuncGetAttribute, 2020, CuResult (*)(int*, int, CuFunction))               \
   X(FuncSetAttribute, cuFuncSetAttribute, 9000, CuResult (*)(CuFunction, int, int))                \
   X(FuncGetParamInfo, cuFuncGetParamInfo, 12040,                                                   \

@@ -172,6 +172,10 @@ Executed<LoadedProgram> LoadedProgram::Load(const Context& context, std::string_
         kCuSuccess) {
       return PlanFault(launch, fmt::format("no kernel named '{}'", launch.kernel));
     }
+    // Loaded now: at its first launch, loading could wait for a blocking kernel that waits for us.
+    if (auto ok = driver.Check(driver.FuncLoad(function), "cuFuncLoad"); !ok) {
+      return FaultAt(launch, ok.error());
+    }
     auto sizes = ParamSizes(driver, function);
     if (!sizes) return FaultAt(launch, sizes.error());
     if (sizes->size() != launch.args.size()) {

@@ -177,6 +177,10 @@ CuExpected<SupportCode> SupportCode::Load(const Context& context, std::string_vi
         !ok) {
       return tl::unexpected(ok.error());
     }
+    // Loaded now: at its first launch, loading could wait for a blocking kernel that waits for us.
+    if (auto ok = code.driver_->Check(code.driver_->FuncLoad(*slot), "cuFuncLoad"); !ok) {
+      return tl::unexpected(ok.error());
+    }
   }
   return code;
 }
