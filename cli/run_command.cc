@@ -112,6 +112,8 @@ WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& 
   WorkbenchOptions options = common.bench;
   options.device = config.device;
   options.gpu = config.gpu;
+  // Named at the command line again, the folder has moved; else it is where the run found it.
+  if (options.tasks.empty()) options.tasks = config.tasks;
   options.seed = config.seed;
   options.cases = config.cases;
   return options;
@@ -120,7 +122,10 @@ WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& 
 }  // namespace
 
 int RunCommand(const RunOptions& options, const Common& common) {
-  const search::SearchConfig& config = options.config;
+  search::SearchConfig config = options.config;
+  if (!common.bench.tasks.empty()) {
+    config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
+  }
   // Everything that can be wrong with the input is found before the run's folder exists.
   if (auto valid = search::Validate(config); !valid) return Complain(valid.error());
   if (!options.name.empty()) {

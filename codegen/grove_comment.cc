@@ -54,6 +54,10 @@ KernelParam ReadParam(const std::vector<SourceToken>& tokens, std::size_t first,
   for (std::size_t i = first; i < last; ++i) {
     const SourceToken& token = tokens[i];
     if (token.Is("*") || token.Is("[")) param.pointer = true;
+    if (token.Is("*") && !param.name.empty()) {  // the words so far were the type
+      param.type += (param.type.empty() ? "" : " ") + param.name;
+      param.name.clear();
+    }
     if (token.Is("=") || token.Is("[")) break;
     if (token.kind != Kind::kIdentifier || Qualifiers().contains(token.text)) continue;
     if (!param.name.empty()) param.type += (param.type.empty() ? "" : " ") + param.name;

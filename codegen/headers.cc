@@ -258,7 +258,7 @@ constexpr std::string_view kStddef = R"(
 #define NULL 0
 #endif
 #ifndef offsetof
-#define offsetof(type, member) __builtin_offsetof(type, member)
+#define offsetof(type, member) (::size_t)((char*)&(((type*)0)->member) - (char*)0)
 #endif
 namespace std {
 using ::size_t;

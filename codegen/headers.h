@@ -17,8 +17,9 @@ bool HeaderAllowed(std::string_view name);
 std::string AllowedHeaders();
 
 // (name, content) of the headers served from memory: pass them to nvrtcCreateProgram. They need no
-// include folder but for the C++ ones (<type_traits>, <algorithm>, ...), which forward to
-// <cuda/std/...> in the toolkit's include/cccl.
+// include folder but for C++ ones (<type_traits>, <limits>, ...), which forward to <cuda/std/...>
+// in the toolkit's include/cccl. "cuda.h" is the tensor map type only. With <cuda/std/cmath> behind
+// <math.h>, NVRTC warns (#47-D) that INFINITY and NAN are defined again.
 std::vector<std::pair<std::string, std::string>> BuiltinHeaders();
 
 }  // namespace grove::codegen

@@ -35,6 +35,7 @@ constexpr TextField kTexts[] = {
     {"model", &SearchConfig::model},
     {"device", &SearchConfig::device},
     {"gpu", &SearchConfig::gpu},
+    {"tasks", &SearchConfig::tasks},
 };
 
 }  // namespace

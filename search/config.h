@@ -15,6 +15,7 @@ struct SearchConfig {
   std::string model = "playbook";
   std::string device = "auto";
   std::string gpu = "H200";         // which GPU the emulator models
+  std::string tasks;                // folder of the tasks, absolute; empty = the program's own
   std::vector<std::string> cases;   // scored cases that count; empty = all
   int rounds = 3;
   int ideas = 3;                    // per frontier kernel

@@ -86,7 +86,8 @@ ProgramResult RunProgram(const std::string& program, const std::vector<std::stri
       ::kill(pid, SIGKILL);
       killed = true;
     }
-    if (!interrupted && options.interrupt_after && now > *options.interrupt_after) {
+    if (!interrupted && !options.interrupt_on.empty() &&
+        result.err.find(options.interrupt_on) != std::string::npos) {
       ::kill(pid, SIGINT);
       interrupted = true;
     }

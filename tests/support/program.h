@@ -20,7 +20,7 @@ struct ProgramOptions {
   std::filesystem::path folder;              // working directory; empty = ours
   std::vector<std::string> environment;      // NAME=value, added to ours
   std::optional<std::chrono::milliseconds> kill_after;  // SIGKILL then
-  std::optional<std::chrono::milliseconds> interrupt_after;  // SIGINT then
+  std::string interrupt_on;                  // SIGINT when stderr first shows this
   bool terminal = false;  // stdout and stderr are a pseudo-terminal of 100 columns (both in `out`)
   std::chrono::seconds deadline{280};        // SIGKILL then, and the result shows the signal
 };
