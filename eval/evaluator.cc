@@ -452,7 +452,13 @@ struct Evaluator::Run {
     time.checked_share = outcome->checked_share;
     time.note = std::move(outcome->note);
     time.launches = std::move(outcome->launches);
+    time.min = outcome->min;
+    time.q3 = outcome->q3;
     time.samples = std::move(outcome->samples);
+    time.modes = std::move(outcome->modes);
+    time.throttled = outcome->throttled;
+    time.mean_clock_ghz = outcome->mean_clock_ghz;
+    time.empty_kernel = outcome->empty_kernel;
     evaluation.modelled = evaluation.modelled || outcome->modelled;
     evaluation.times.push_back(std::move(time));
     return std::optional<Nanoseconds>(outcome->time);

@@ -38,7 +38,14 @@ struct CaseTime {
   double checked_share = 0;  // of the outputs, rechecked after timing
   std::string note;
   std::vector<LaunchReport> launches;
+  // When measured: the interval of the median, the samples of the cold mode, the other modes, and
+  // what the measurement went through.
+  Nanoseconds min{0}, q3{0};
   std::vector<Nanoseconds> samples;
+  std::vector<ModeTime> modes;
+  int throttled = 0;             // samples dropped
+  double mean_clock_ghz = 0;     // 0 = not known
+  Nanoseconds empty_kernel{0};   // measured the same way; 0 = not measured
 };
 
 // Resources of one compiled kernel in one scored case.
