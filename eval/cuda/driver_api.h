@@ -1,6 +1,6 @@
 // The part of the CUDA driver's binary interface that we call, declared here so that the program
 // builds on machines without a toolkit. Names and values follow NVIDIA's cuda.h; where that header
-// is present, tests/cuda/driver_api_test.cc proves sizes and constants equal. The library itself is
+// is present, tests/cuda/driver_test.cc proves sizes and constants equal. The library itself is
 // loaded at run time (driver.h). Only driver.cc and the files that call through the table include
 // this.
 #pragma once

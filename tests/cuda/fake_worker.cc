@@ -50,7 +50,7 @@ void Serve(int channel, std::string message) {
     Send(channel, MessageType::kFatal, payload.substr(6));
     kill(getpid(), SIGKILL);
   }
-  if (payload == "crash") kill(getpid(), SIGSEGV);
+  if (payload == "crash") raise(SIGSEGV);  // in this very thread, so nothing runs on
   _exit(5);
 }
 
