@@ -2,6 +2,7 @@
 // in the request: "echo TEXT" (after a moment), "crash", "hang", "garbage", "fatal TEXT". With an
 // argument: "refuse" fails the handshake, "exit" dies before it, "flaky FILE" fails unless FILE
 // exists, and makes it.
+#include <unistd.h>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -9,7 +10,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <unistd.h>
 
 #include "base/framing.h"
 #include "base/process.h"
