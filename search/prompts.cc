@@ -110,8 +110,8 @@ Result<ideas::KernelFacts> Prompts::Describe(const CandidateRow& candidate) cons
   for (const results::KernelRow& kernel : evaluation.kernels) {
     facts.registers = std::max(facts.registers.value_or(0), static_cast<int>(kernel.registers));
     facts.spill_bytes = facts.spill_bytes.value_or(0) + kernel.spill_stores.value;
-    facts.shared_bytes =
-        std::max(facts.shared_bytes.value_or(0), kernel.static_shared.value + kernel.dynamic_shared.value);
+    facts.shared_bytes = std::max(facts.shared_bytes.value_or(0),
+                                  kernel.static_shared.value + kernel.dynamic_shared.value);
   }
   return facts;
 }
