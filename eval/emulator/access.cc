@@ -36,9 +36,9 @@ std::byte* Shared(Warp& w, const Inst* inst, const AccessKind& kind, std::uint64
     if (!kind.store || kind.atomic) {
       for (std::uint32_t i = 0; i < kind.bytes; ++i) {
         if (block.shared_written[at + i] == 0) {
-          return Refuse(w, inst, Fault::Kind::kUninitialised, lane, "shared memory", at + i,
-                        fmt::format("{} byte {} of shared memory, which nobody wrote", Verb(kind),
-                                    at + i));
+          return Refuse(
+              w, inst, Fault::Kind::kUninitialised, lane, "shared memory", at + i,
+              fmt::format("{} byte {} of shared memory, which nobody wrote", Verb(kind), at + i));
         }
       }
     }
@@ -67,13 +67,13 @@ std::byte* Shared(Warp& w, const Inst* inst, const AccessKind& kind, std::uint64
   return host;
 }
 
-std::byte* Local(Warp& w, const Inst* inst, const AccessKind& kind, std::uint64_t offset, int lane) {
+std::byte* Local(Warp& w, const Inst* inst, const AccessKind& kind, std::uint64_t offset,
+                 int lane) {
   if (offset > w.local_stride || kind.bytes > w.local_stride - offset) {
-    return Refuse(w, inst, Fault::Kind::kOutOfBounds, lane, "local memory",
-                  static_cast<std::int64_t>(offset),
-                  fmt::format("{} {} bytes at byte {} of the thread's local memory, which has {}",
-                              Verb(kind), kind.bytes, static_cast<std::int64_t>(offset),
-                              w.local_stride));
+    return Refuse(
+        w, inst, Fault::Kind::kOutOfBounds, lane, "local memory", static_cast<std::int64_t>(offset),
+        fmt::format("{} {} bytes at byte {} of the thread's local memory, which has {}", Verb(kind),
+                    kind.bytes, static_cast<std::int64_t>(offset), w.local_stride));
   }
   const std::size_t at = static_cast<std::size_t>(lane) * w.local_stride + offset;
   if (!w.local_written.empty()) {
@@ -103,7 +103,8 @@ std::byte* Global(Warp& w, const Inst* inst, const AccessKind& kind, std::uint64
   if (slot == nullptr || offset > slot->bytes || kind.bytes > slot->bytes - offset) {
     const MappedBuffer* nearest = memory.Nearest(address);
     if (nearest == nullptr || address < 65536) {
-      return Refuse(w, inst, Fault::Kind::kOutOfBounds, lane, "", static_cast<std::int64_t>(address),
+      return Refuse(w, inst, Fault::Kind::kOutOfBounds, lane, "",
+                    static_cast<std::int64_t>(address),
                     fmt::format("{} address 0x{:x}, where nothing is mapped{}", Verb(kind), address,
                                 address < 65536 ? " (a null pointer)" : ""));
     }
@@ -143,10 +144,10 @@ std::byte* ResolveLane(Warp& w, const Inst* inst, const AccessKind& kind, std::u
     const std::string name = nearest != nullptr ? nearest->name : "";
     const auto at = static_cast<std::int64_t>(nearest != nullptr ? address - nearest->start
                                                                  : address % kWindowBytes);
-    return Refuse(w, inst, Fault::Kind::kMisaligned, lane, name, at,
-                  fmt::format("{} {} bytes at byte {}{}{}, which is not a multiple of {}",
-                              Verb(kind), kind.bytes, at, name.empty() ? "" : " of buffer ", name,
-                              kind.bytes));
+    return Refuse(
+        w, inst, Fault::Kind::kMisaligned, lane, name, at,
+        fmt::format("{} {} bytes at byte {}{}{}, which is not a multiple of {}", Verb(kind),
+                    kind.bytes, at, name.empty() ? "" : " of buffer ", name, kind.bytes));
   }
   if (kind.space == Space::kShared) {
     return Shared(w, inst, kind, address - kSharedWindow, lane, value);

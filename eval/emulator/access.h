@@ -9,10 +9,10 @@ namespace grove::emulator {
 
 struct AccessKind {
   Space space = Space::kGeneric;
-  std::uint32_t bytes = 4;   // of one lane; its alignment too
+  std::uint32_t bytes = 4;  // of one lane; its alignment too
   bool store = false;
-  bool atomic = false;       // reads and writes
-  bool strong = false;       // volatile, relaxed, acquire, release, atomic
+  bool atomic = false;  // reads and writes
+  bool strong = false;  // volatile, relaxed, acquire, release, atomic
 };
 
 // Where a generic address of any space leads, after every check and record that the launch asks
@@ -53,7 +53,8 @@ inline void LaneAddresses(Warp& w, std::uint32_t base, bool wide, std::int64_t o
     for (int i = 0; i < kLanes; ++i) address[i] = a[i] + add;
   } else {
     const std::uint32_t* a = w.At<std::uint32_t>(base);
-    for (int i = 0; i < kLanes; ++i) address[i] = static_cast<std::uint32_t>(a[i] + static_cast<std::uint32_t>(add));
+    for (int i = 0; i < kLanes; ++i)
+      address[i] = static_cast<std::uint32_t>(a[i] + static_cast<std::uint32_t>(add));
   }
 }
 
@@ -61,7 +62,7 @@ inline void LaneAddresses(Warp& w, std::uint32_t base, bool wide, std::int64_t o
 struct Pattern {
   bool contiguous = false;  // lane i at low + i * size
   std::uint64_t low = 0, high = 0;
-  std::uint64_t bits = 0;   // OR of all, for alignment
+  std::uint64_t bits = 0;  // OR of all, for alignment
 };
 
 inline Pattern Classify(const std::uint64_t* address, std::uint64_t size) {

@@ -127,8 +127,8 @@ bool RaceChecker::Read(const Warp& w, int lane, std::uint32_t offset, std::uint3
       cell.others = static_cast<std::uint32_t>(readers_.size());
     }
     std::vector<Stamp>& others = readers_[cell.others - 1];
-    auto mine = std::find_if(others.begin(), others.end(),
-                             [&](const Stamp& s) { return s.warp == warp; });
+    auto mine =
+        std::find_if(others.begin(), others.end(), [&](const Stamp& s) { return s.warp == warp; });
     if (mine == others.end()) mine = others.insert(others.end(), Stamp{});
     Note(*mine, warp, lane, strong);
   }
@@ -148,8 +148,7 @@ bool RaceChecker::Write(const Warp& w, int lane, std::uint32_t offset, std::uint
       if ((strong && read.strong) || Ordered(read, warp, lane)) return false;
       // All lanes of an instruction read before any of them writes.
       if (read.warp == warp && read.instruction == instruction_) return false;
-      const std::uint32_t others =
-          read.warp == warp ? read.lanes & ~(1u << lane) : read.lanes;
+      const std::uint32_t others = read.warp == warp ? read.lanes & ~(1u << lane) : read.lanes;
       conflict = {false, read.warp, std::countr_zero(others)};
       return true;
     };

@@ -82,12 +82,13 @@ class RaceChecker {
     std::uint32_t all = 0;            // epoch of the last meeting of all live lanes
     std::vector<std::uint32_t> pair;  // [lane][lane]: of the last meeting of both; empty: none
   };
-  std::vector<Meetings> meetings_;  // by warp
+  std::vector<Meetings> meetings_;                             // by warp
   std::array<std::vector<std::uint32_t>, kBarriers> arrived_;  // clocks of those who arrived
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> published_;  // by cell
 };
 
-// 32-byte sectors of global memory and bank conflicts of shared memory, of the blocks of one worker.
+// 32-byte sectors of global memory and bank conflicts of shared memory, of the blocks of one
+// worker.
 class MemoryCounter {
  public:
   std::int64_t load_sectors = 0, store_sectors = 0, wavefronts = 0;

@@ -7,12 +7,12 @@
 
 namespace grove::emulator {
 
-Handler EnterBlockHandler();   // d: basic block, a: its instructions
-Handler GuardHandler();        // a: predicate, b: xor mask, d: instructions that follow under it
-Handler SkipHandler();         // a: predicate, b: xor mask; lanes where it is false go to target
+Handler EnterBlockHandler();  // d: basic block, a: its instructions
+Handler GuardHandler();       // a: predicate, b: xor mask, d: instructions that follow under it
+Handler SkipHandler();        // a: predicate, b: xor mask; lanes where it is false go to target
 Handler UnsupportedHandler();
-Handler WarpBarrierHandler();  // bar.warp.sync, in exec_warp.cc
-Handler NarrowHandler();       // d = low 32 bits of a
+Handler WarpBarrierHandler();            // bar.warp.sync, in exec_warp.cc
+Handler NarrowHandler();                 // d = low 32 bits of a
 Handler ImmediateHandler(bool wide);     // d = imm
 Handler SymbolHandler(bool wide);        // d = address of symbol a, plus imm
 Handler LocalAddressHandler(bool wide);  // d = local memory offset imm in this function's frame

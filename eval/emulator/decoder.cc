@@ -269,8 +269,10 @@ Address Decoder::ResolveAddress(const Operand& o) {
   const Operand& base = o.elements[0];
   if (base.kind == Operand::Kind::kRegister) {
     const int bytes = RegisterBytes(base);
-    if (bytes == 0) Fail("the address is no register");
-    else address.base = RegisterSlot(base.index);
+    if (bytes == 0)
+      Fail("the address is no register");
+    else
+      address.base = RegisterSlot(base.index);
     address.wide = bytes == 8;
     address.offset = o.value;
   } else if (base.kind == Operand::Kind::kInteger) {
@@ -379,7 +381,8 @@ void Decoder::PrepareFunction(std::uint32_t index) {
       const auto align = static_cast<std::uint32_t>(v.align);
       at = (at + align - 1) / align * align;
       code.parameter_offsets.push_back(at);
-      code.parameter_bytes.push_back(static_cast<std::uint32_t>(std::min<std::int64_t>(v.bytes, 65536)));
+      code.parameter_bytes.push_back(
+          static_cast<std::uint32_t>(std::min<std::int64_t>(v.bytes, 65536)));
       at += code.parameter_bytes.back();
     }
     code.parameter_block = at;
@@ -411,8 +414,10 @@ void Decoder::DecodeFunction(std::uint32_t index) {
   sink_ = Allocate(true);
   for (std::size_t i = 0; i < function_->parameters.size(); ++i) {
     const std::string& name = function_->parameters[i].name;
-    if (function_->entry) kernel_params_[name] = code_->parameter_offsets[i];
-    else params_[name] = code_->parameters[i];
+    if (function_->entry)
+      kernel_params_[name] = code_->parameter_offsets[i];
+    else
+      params_[name] = code_->parameters[i];
   }
   for (std::size_t i = 0; i < function_->results.size(); ++i) {
     params_[function_->results[i].name] = code_->results[i];
@@ -455,7 +460,8 @@ void Decoder::DecodeFunction(std::uint32_t index) {
       continue;
     }
     if (fixup.extra >= 0) {
-      program_.extra[static_cast<std::size_t>(fixup.extra)] = static_cast<std::uint32_t>(found->second);
+      program_.extra[static_cast<std::size_t>(fixup.extra)] =
+          static_cast<std::uint32_t>(found->second);
     } else {
       jumps_.emplace_back(fixup.inst, found->second);
     }
@@ -511,8 +517,10 @@ void Decoder::DecodeStatement(const Statement& s) {
     inst.b = s.guard.negated ? kFull : 0;
   }
   const std::uint32_t block_before = block_;
-  if (!known) Fail("");
-  else if (!failed_) found->second.decode(*this);
+  if (!known)
+    Fail("");
+  else if (!failed_)
+    found->second.decode(*this);
   if (failed_) {
     // Roll back to the guard and leave one instruction that says so.
     const std::size_t keep = guarded && !branch ? head + 1 : first;

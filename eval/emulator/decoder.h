@@ -1,6 +1,6 @@
 // Turns parsed statements into a Program. Each family of instructions registers its decoders in the
-// table (exec_*.cc); a new family is a new file with one Register function. A decoder that fails, and
-// an opcode that is not in the table, become the fault kUnsupported when a thread reaches them.
+// table (exec_*.cc); a new family is a new file with one Register function. A decoder that fails,
+// and an opcode that is not in the table, become the fault kUnsupported when a thread reaches them.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +31,7 @@ using OpcodeTable = std::unordered_map<std::string_view, Opcode>;
 bool DecodeWarpBarrier(Decoder& decoder);  // bar.warp.sync, in exec_warp.cc
 
 void RegisterInteger(OpcodeTable& table);
+void RegisterSelect(OpcodeTable& table);
 void RegisterFloat(OpcodeTable& table);
 void RegisterConvert(OpcodeTable& table);
 void RegisterMemory(OpcodeTable& table);
@@ -135,7 +136,7 @@ class Decoder {
   std::uint32_t predicate_next_ = 0, predicate_end_ = 0;
   std::uint32_t sink_ = 0, carry_ = 0;
   std::unordered_map<std::string, std::uint32_t> symbol_by_name_;
-  std::unordered_map<std::string, std::uint32_t> local_symbols_;  // function-scope, this function
+  std::unordered_map<std::string, std::uint32_t> local_symbols_;    // function-scope, this function
   std::unordered_map<std::string, std::uint32_t> local_variables_;  // byte offset in local memory
   std::unordered_map<std::string, ParamSlot> params_;
   std::unordered_map<std::string, std::uint32_t> kernel_params_;

@@ -7,12 +7,10 @@
 #include "eval/emulator/access.h"
 #include "eval/emulator/checks.h"
 #include "eval/emulator/decoder.h"
+#include "eval/emulator/emit.h"
 #include "eval/emulator/lanes.h"
 
 namespace grove::emulator {
-
-bool SpaceOf(Decoder& d, Space& space);  // exec_memory.cc
-
 namespace {
 
 using u32 = std::uint32_t;
@@ -92,62 +90,13 @@ const Inst* WaitGroup(Warp& w, const Inst* ip) {
       continue;
     }
     store.bytes = copy.bytes;
-    std::byte* host = ResolveLane(w, ip, store, copy.to + kSharedWindow, copy.lane, copy.data.data());
+    std::byte* host =
+        ResolveLane(w, ip, store, copy.to + kSharedWindow, copy.lane, copy.data.data());
     if (host == nullptr) return nullptr;
     std::memcpy(host, copy.data.data(), copy.bytes);
   }
   w.copies.resize(kept);
   return ip + 1;
-}
-
-bool DecodeCpAsync(Decoder& d) {
-  if (!d.Has("async")) return d.Fail("no such form");
-  if (d.Has("bulk") || d.Has("tensor") || d.Has("reduce") || d.Has("mbarrier")) {
-    return d.Fail("bulk copies are not emulated");
-  }
-  if (d.Has("commit_group")) {
-    d.counts().control++;
-    d.Emit(CommitGroup);
-    return true;
-  }
-  if (d.Has("wait_group") || d.Has("wait_all")) {
-    const bool all = d.Has("wait_all");
-    d.counts().control++;
-    const std::int64_t n = all ? 0 : d.Op(0).value;
-    if (!all && d.Op(0).kind != Operand::Kind::kInteger) return d.Fail("the group is no constant");
-    Inst& inst = d.Emit(WaitGroup);
-    inst.a = static_cast<u32>(std::clamp<std::int64_t>(n, 0, 1 << 20));
-    inst.b = all ? 1 : 0;
-    return true;
-  }
-  const Address to = d.ResolveAddress(d.Op(0)), from = d.ResolveAddress(d.Op(1));
-  const std::int64_t bytes = d.Op(2).value;
-  if (d.Op(2).kind != Operand::Kind::kInteger || (bytes != 4 && bytes != 8 && bytes != 16)) {
-    return d.Fail("no such form");
-  }
-  u32 size = 0, predicate = 0, negated = 0;
-  if (d.count() > 3) {
-    if (d.RegisterType(d.Op(3)) == Type::kPred) {
-      predicate = d.PredicateSource(d.Op(3));
-      negated = d.Op(3).negated ? kFull : 0;
-    } else if (d.TypeAt(-1) == Type::kNone && !d.Has("L2::cache_hint")) {
-      size = d.Source(d.Op(3), Type::kB32);
-    }
-  }
-  d.TouchShared(Space::kShared, static_cast<int>(bytes));
-  d.counts().global_loads++;
-  d.counts().shared_stores++;
-  const auto offset = static_cast<u64>(from.offset);
-  const u32 x = d.AddExtra({(to.wide ? 1u : 0u) | (from.wide ? 2u : 0u), static_cast<u32>(offset),
-                            static_cast<u32>(offset >> 32), predicate, negated});
-  Inst& inst = d.Emit(CopyAsync);
-  inst.d = static_cast<u32>(bytes);
-  inst.a = to.base;
-  inst.b = from.base;
-  inst.c = size;
-  inst.imm = to.offset;
-  inst.x = x;
-  return true;
 }
 
 // --- mbarrier ---
@@ -211,39 +160,106 @@ const Inst* Mbarrier(Warp& w, const Inst* ip) {
   return ip + 1;
 }
 
-bool DecodeMbarrier(Decoder& d) {
+bool EmitMbarrier(Decoder& d, Handler handler, u32 to, std::size_t at, u32 operand) {
   Space space;
   if (!SpaceOf(d, space)) return false;
+  const Address address = d.ResolveAddress(d.Op(at));
+  d.TouchShared(Space::kShared, 4);
+  d.counts().control++;
+  const u32 x = d.AddExtra({(address.wide ? 1u : 0u) | static_cast<u32>(space) << 4});
+  Inst& inst = d.Emit(handler);
+  inst.d = to;
+  inst.a = address.base;
+  inst.b = operand;
+  inst.imm = address.offset;
+  inst.x = x;
+  return true;
+}
+
+// cp.async.mbarrier.arrive: the copies land now. Without .noinc the phase's pending count rises by
+// one first, so nothing is left to do.
+bool DecodeCopyArrive(Decoder& d) {
+  Inst& wait = d.Emit(WaitGroup);
+  wait.b = 1;
+  if (!d.Has("noinc")) {
+    d.counts().control++;
+    return true;
+  }
+  return EmitMbarrier(d, Mbarrier<MbarrierOp::kArrive>, 0, 0, 0);
+}
+
+bool DecodeCpAsync(Decoder& d) {
+  if (!d.Has("async")) return d.Fail("no such form");
+  if (d.Has("bulk") || d.Has("tensor") || d.Has("reduce")) {
+    return d.Fail("bulk copies are not emulated");
+  }
+  if (d.Has("mbarrier")) return DecodeCopyArrive(d);
+  if (d.Has("commit_group")) {
+    d.counts().control++;
+    d.Emit(CommitGroup);
+    return true;
+  }
+  if (d.Has("wait_group") || d.Has("wait_all")) {
+    const bool all = d.Has("wait_all");
+    d.counts().control++;
+    const std::int64_t n = all ? 0 : d.Op(0).value;
+    if (!all && d.Op(0).kind != Operand::Kind::kInteger) return d.Fail("the group is no constant");
+    Inst& inst = d.Emit(WaitGroup);
+    inst.a = static_cast<u32>(std::clamp<std::int64_t>(n, 0, 1 << 20));
+    inst.b = all ? 1 : 0;
+    return true;
+  }
+  const Address to = d.ResolveAddress(d.Op(0)), from = d.ResolveAddress(d.Op(1));
+  const std::int64_t bytes = d.Op(2).value;
+  if (d.Op(2).kind != Operand::Kind::kInteger || (bytes != 4 && bytes != 8 && bytes != 16)) {
+    return d.Fail("no such form");
+  }
+  u32 size = 0, predicate = 0, negated = 0;
+  if (d.count() > 3) {
+    if (d.RegisterType(d.Op(3)) == Type::kPred) {
+      predicate = d.PredicateSource(d.Op(3));
+      negated = d.Op(3).negated ? kFull : 0;
+    } else if (d.TypeAt(-1) == Type::kNone && !d.Has("L2::cache_hint")) {
+      size = d.Source(d.Op(3), Type::kB32);
+    }
+  }
+  d.TouchShared(Space::kShared, static_cast<int>(bytes));
+  d.counts().global_loads++;
+  d.counts().shared_stores++;
+  const auto offset = static_cast<u64>(from.offset);
+  const u32 x = d.AddExtra({(to.wide ? 1u : 0u) | (from.wide ? 2u : 0u), static_cast<u32>(offset),
+                            static_cast<u32>(offset >> 32), predicate, negated});
+  Inst& inst = d.Emit(CopyAsync);
+  inst.d = static_cast<u32>(bytes);
+  inst.a = to.base;
+  inst.b = from.base;
+  inst.c = size;
+  inst.imm = to.offset;
+  inst.x = x;
+  return true;
+}
+
+bool DecodeMbarrier(Decoder& d) {
   if (d.Has("expect_tx") || d.Has("complete_tx") || d.Has("noComplete") || d.Has("pending_count")) {
     return d.Fail("transaction counts are not emulated");
   }
-  const auto emit = [&](Handler h, u32 to, std::size_t at, u32 operand) {
-    const Address address = d.ResolveAddress(d.Op(at));
-    d.TouchShared(Space::kShared, 4);
-    d.counts().control++;
-    const u32 x = d.AddExtra({(address.wide ? 1u : 0u) | static_cast<u32>(space) << 4});
-    Inst& inst = d.Emit(h);
-    inst.d = to;
-    inst.a = address.base;
-    inst.b = operand;
-    inst.imm = address.offset;
-    inst.x = x;
-    return true;
-  };
-  if (d.Has("init")) return emit(Mbarrier<MbarrierOp::kInit>, 0, 0, d.Source(d.Op(1), Type::kB32));
-  if (d.Has("inval")) return emit(Mbarrier<MbarrierOp::kInval>, 0, 0, 0);
+  if (d.Has("init"))
+    return EmitMbarrier(d, Mbarrier<MbarrierOp::kInit>, 0, 0, d.Source(d.Op(1), Type::kB32));
+  if (d.Has("inval")) return EmitMbarrier(d, Mbarrier<MbarrierOp::kInval>, 0, 0, 0);
   if (d.Has("arrive") || d.Has("arrive_drop")) {
     const u32 to = d.Op(0).kind == Operand::Kind::kSink ? 0 : d.Destination(d.Op(0), Type::kB64);
     const u32 count = d.count() > 2 ? d.Source(d.Op(2), Type::kB32) : 0;
-    return emit(d.Has("arrive") ? Mbarrier<MbarrierOp::kArrive> : Mbarrier<MbarrierOp::kArriveDrop>,
-                to, 1, count);
+    return EmitMbarrier(
+        d, d.Has("arrive") ? Mbarrier<MbarrierOp::kArrive> : Mbarrier<MbarrierOp::kArriveDrop>, to,
+        1, count);
   }
   if (d.Has("test_wait") || d.Has("try_wait")) {
     const u32 p = d.PredicateDestination(d.Op(0));
     const bool parity = d.Has("parity");
     const u32 phase = d.Source(d.Op(2), parity ? Type::kB32 : Type::kB64);
-    return emit(parity ? Mbarrier<MbarrierOp::kTestParity> : Mbarrier<MbarrierOp::kTestWait>, p, 1,
-                phase);
+    return EmitMbarrier(
+        d, parity ? Mbarrier<MbarrierOp::kTestParity> : Mbarrier<MbarrierOp::kTestWait>, p, 1,
+        phase);
   }
   return d.Fail("no such form");
 }

@@ -1,11 +1,12 @@
-// atom and red. On global memory they are host atomics, so that concurrent blocks may meet; lanes of
-// a warp go in order.
+// atom and red. On global memory they are host atomics, so that concurrent blocks may meet; lanes
+// of a warp go in order.
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "eval/emulator/access.h"
 #include "eval/emulator/decoder.h"
+#include "eval/emulator/emit.h"
 #include "eval/emulator/float_math.h"
 #include "eval/emulator/softfloat.h"
 
@@ -22,16 +23,26 @@ enum class Op : u32 { kAdd, kMin, kMax, kAnd, kOr, kXor, kExch, kCas, kInc, kDec
 template <typename T>
 T Apply(Op op, T old, T b, T c) {
   switch (op) {
-    case Op::kAdd: return static_cast<T>(static_cast<u64>(old) + static_cast<u64>(b));
-    case Op::kMin: return b < old ? b : old;
-    case Op::kMax: return old < b ? b : old;
-    case Op::kAnd: return old & b;
-    case Op::kOr: return old | b;
-    case Op::kXor: return old ^ b;
-    case Op::kExch: return b;
-    case Op::kCas: return old == b ? c : old;
-    case Op::kInc: return old >= b ? T{0} : static_cast<T>(old + 1);
-    case Op::kDec: return old == 0 || old > b ? b : static_cast<T>(old - 1);
+    case Op::kAdd:
+      return static_cast<T>(static_cast<u64>(old) + static_cast<u64>(b));
+    case Op::kMin:
+      return b < old ? b : old;
+    case Op::kMax:
+      return old < b ? b : old;
+    case Op::kAnd:
+      return old & b;
+    case Op::kOr:
+      return old | b;
+    case Op::kXor:
+      return old ^ b;
+    case Op::kExch:
+      return b;
+    case Op::kCas:
+      return old == b ? c : old;
+    case Op::kInc:
+      return old >= b ? T{0} : static_cast<T>(old + 1);
+    case Op::kDec:
+      return old == 0 || old > b ? b : static_cast<T>(old - 1);
   }
   return old;
 }
@@ -42,7 +53,8 @@ u32 HalfPair(Op op, Type t, u32 old, u32 b) {
   const int n = SizeOf(t) / 2;
   for (int i = 0; i < n; ++i) {
     const u32 x = old >> (16 * i) & 0xffff, y = b >> (16 * i) & 0xffff;
-    const float fx = bfloat ? BFloatBits(x) : HalfBits(x), fy = bfloat ? BFloatBits(y) : HalfBits(y);
+    const float fx = bfloat ? BFloatBits(x) : HalfBits(x),
+                fy = bfloat ? BFloatBits(y) : HalfBits(y);
     float r = fx + fy;
     if (op == Op::kMin) r = MinMax<float, false, false>(fx, fy);
     if (op == Op::kMax) r = MinMax<float, true, false>(fx, fy);
@@ -62,15 +74,16 @@ Bits Next(Op op, Type t, Bits old, Bits b, Bits c) {
     }
     if (t == Type::kF16x2 || t == Type::kBF16x2) return HalfPair(op, t, old, b);
     if (t == Type::kS32 && (op == Op::kMin || op == Op::kMax)) {
-      return static_cast<u32>(Apply(op, static_cast<std::int32_t>(old), static_cast<std::int32_t>(b), 0));
+      return static_cast<u32>(
+          Apply(op, static_cast<std::int32_t>(old), static_cast<std::int32_t>(b), 0));
     }
   } else if constexpr (sizeof(Bits) == 8) {
     if (t == Type::kF64 && op == Op::kAdd) {
       return std::bit_cast<u64>(std::bit_cast<double>(old) + std::bit_cast<double>(b));
     }
     if (t == Type::kS64 && (op == Op::kMin || op == Op::kMax)) {
-      return static_cast<u64>(Apply(op, static_cast<std::int64_t>(old), static_cast<std::int64_t>(b),
-                                    std::int64_t{0}));
+      return static_cast<u64>(
+          Apply(op, static_cast<std::int64_t>(old), static_cast<std::int64_t>(b), std::int64_t{0}));
     }
   } else {
     if (t == Type::kF16 || t == Type::kBF16) return static_cast<u16>(HalfPair(op, t, old, b));
@@ -120,28 +133,33 @@ const Inst* Atomic(Warp& w, const Inst* ip) {
   return ip + 1;
 }
 
-}  // namespace
-
-bool SpaceOf(Decoder& d, Space& space);  // exec_memory.cc
-
-namespace {
-
 bool DecodeAtomicOp(Decoder& d, bool returns) {
   Space space;
   if (!SpaceOf(d, space)) return false;
   const Type t = d.TypeAt(-1);
   Op op;
-  if (d.Has("add")) op = Op::kAdd;
-  else if (d.Has("min")) op = Op::kMin;
-  else if (d.Has("max")) op = Op::kMax;
-  else if (d.Has("and")) op = Op::kAnd;
-  else if (d.Has("or")) op = Op::kOr;
-  else if (d.Has("xor")) op = Op::kXor;
-  else if (d.Has("exch")) op = Op::kExch;
-  else if (d.Has("cas")) op = Op::kCas;
-  else if (d.Has("inc")) op = Op::kInc;
-  else if (d.Has("dec")) op = Op::kDec;
-  else return d.Fail("no such operation");
+  if (d.Has("add"))
+    op = Op::kAdd;
+  else if (d.Has("min"))
+    op = Op::kMin;
+  else if (d.Has("max"))
+    op = Op::kMax;
+  else if (d.Has("and"))
+    op = Op::kAnd;
+  else if (d.Has("or"))
+    op = Op::kOr;
+  else if (d.Has("xor"))
+    op = Op::kXor;
+  else if (d.Has("exch"))
+    op = Op::kExch;
+  else if (d.Has("cas"))
+    op = Op::kCas;
+  else if (d.Has("inc"))
+    op = Op::kInc;
+  else if (d.Has("dec"))
+    op = Op::kDec;
+  else
+    return d.Fail("no such operation");
   const int bytes = SizeOf(t);
   if (bytes != 2 && bytes != 4 && bytes != 8) return d.Fail("no such form");
   const std::size_t first = returns ? 1 : 0;
@@ -166,7 +184,8 @@ bool DecodeAtomicOp(Decoder& d, bool returns) {
   std::vector<u32> to, from;
   for (std::size_t i = 0; i < values.size(); ++i) {
     from.push_back(d.Source(*values[i], held));
-    to.push_back(returns && results[i]->kind != Operand::Kind::kSink ? d.Destination(*results[i], held) : 0);
+    to.push_back(
+        returns && results[i]->kind != Operand::Kind::kSink ? d.Destination(*results[i], held) : 0);
     if (i > 0) {
       extra.push_back(to.back());
       extra.push_back(from.back());

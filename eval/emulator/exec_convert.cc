@@ -18,7 +18,9 @@ using s32 = std::int32_t;
 using s64 = std::int64_t;
 
 template <typename D, typename S>
-D Cast(S s) { return static_cast<D>(s); }
+D Cast(S s) {
+  return static_cast<D>(s);
+}
 
 // float to integer, truncated and saturated; NaN gives 0. Written so that it vectorises.
 s32 TruncS32(float x) {
@@ -36,7 +38,9 @@ s32 NearS32(float x) { return TruncS32(__builtin_rintf(x)); }
 s32 FloorS32(float x) { return TruncS32(__builtin_floorf(x)); }
 s32 CeilS32(float x) { return TruncS32(__builtin_ceilf(x)); }
 float HalfToF32(std::uint16_t h) { return HalfBits(h); }
-std::uint16_t F32ToHalf(float f) { return static_cast<std::uint16_t>(f != f ? 0x7fff : ToHalfBits(f)); }
+std::uint16_t F32ToHalf(float f) {
+  return static_cast<std::uint16_t>(f != f ? 0x7fff : ToHalfBits(f));
+}
 float BFloatToF32(std::uint16_t h) { return BFloatBits(h); }
 std::uint16_t F32ToBFloat(float f) { return static_cast<std::uint16_t>(ToBFloatBits(f)); }
 u32 PackHalf(float high, float low) { return u32{F32ToHalf(high)} << 16 | F32ToHalf(low); }
@@ -61,11 +65,16 @@ __extension__ typedef __int128 s128;
 
 double ReadFloat(Type t, u64 bits) {
   switch (t) {
-    case Type::kF16: return static_cast<double>(HalfBits(static_cast<u32>(bits) & 0xffff));
-    case Type::kBF16: return static_cast<double>(BFloatBits(static_cast<u32>(bits) & 0xffff));
-    case Type::kF32: return static_cast<double>(std::bit_cast<float>(static_cast<u32>(bits)));
-    case Type::kF64: return std::bit_cast<double>(bits);
-    default: return 0;
+    case Type::kF16:
+      return static_cast<double>(HalfBits(static_cast<u32>(bits) & 0xffff));
+    case Type::kBF16:
+      return static_cast<double>(BFloatBits(static_cast<u32>(bits) & 0xffff));
+    case Type::kF32:
+      return static_cast<double>(std::bit_cast<float>(static_cast<u32>(bits)));
+    case Type::kF64:
+      return std::bit_cast<double>(bits);
+    default:
+      return 0;
   }
 }
 s64 SignExtend(u64 bits, int bytes) {
@@ -74,11 +83,16 @@ s64 SignExtend(u64 bits, int bytes) {
 }
 double ApplyIntegral(double x, Round mode) {
   switch (mode) {
-    case Round::kNearest: return std::nearbyint(x);
-    case Round::kZero: return std::trunc(x);
-    case Round::kDown: return std::floor(x);
-    case Round::kUp: return std::ceil(x);
-    case Round::kNearestAway: return std::round(x);
+    case Round::kNearest:
+      return std::nearbyint(x);
+    case Round::kZero:
+      return std::trunc(x);
+    case Round::kDown:
+      return std::floor(x);
+    case Round::kUp:
+      return std::ceil(x);
+    case Round::kNearestAway:
+      return std::round(x);
   }
   return x;
 }
@@ -124,7 +138,8 @@ u64 ConvertOne(const Form& form, u64 bits) {
   double x = 0;
   if (IsFloatType(from)) {
     x = ReadFloat(from, bits);
-    if (form.flush != 0 && from == Type::kF32) x = static_cast<double>(FlushFloat(static_cast<float>(x)));
+    if (form.flush != 0 && from == Type::kF32)
+      x = static_cast<double>(FlushFloat(static_cast<float>(x)));
   } else {
     const int bytes = SizeOf(from);
     const u64 raw = bytes == 8 ? bits : bits & ((u64{1} << (8 * bytes)) - 1);
@@ -146,18 +161,22 @@ u64 ConvertOne(const Form& form, u64 bits) {
   if (form.saturate != 0) x = x > 0 ? std::min(x, 1.0) : 0.0;
   if (form.relu != 0 && x < 0) x = 0;
   switch (to) {
-    case Type::kF64: return std::bit_cast<u64>(x);
+    case Type::kF64:
+      return std::bit_cast<u64>(x);
     case Type::kF32: {
       float f = ToFloat(x, narrow);
       if (form.flush != 0) f = FlushFloat(f);
       return std::bit_cast<u32>(f);
     }
-    case Type::kF16: return ToNarrow(x, false, narrow);
-    case Type::kBF16: return ToNarrow(x, true, narrow);
+    case Type::kF16:
+      return ToNarrow(x, false, narrow);
+    case Type::kBF16:
+      return ToNarrow(x, true, narrow);
     case Type::kTF32:
       if (x != x) return 0x7fffffffu;
       return std::bit_cast<u32>(static_cast<float>(RoundTo(x, 10, -126, narrow)));
-    default: return 0;
+    default:
+      return 0;
   }
 }
 
@@ -173,9 +192,10 @@ const Inst* ConvertGeneric(Warp& w, const Inst* ip) {
     } else {
       // A narrow integer is extended to the register by its own sign.
       const bool sign = IsSigned(static_cast<Type>(form.to)) && bytes < 4 && ip->c != 0;
-      w.At<u32>(ip->d)[lane] = sign ? static_cast<u32>(SignExtend(out, bytes))
+      w.At<u32>(ip->d)[lane] = sign         ? static_cast<u32>(SignExtend(out, bytes))
                                : bytes == 1 ? static_cast<u32>(out & 0xff)
-                               : bytes == 2 ? static_cast<u32>(out & 0xffff) : static_cast<u32>(out);
+                               : bytes == 2 ? static_cast<u32>(out & 0xffff)
+                                            : static_cast<u32>(out);
     }
   });
   return ip + 1;
@@ -212,9 +232,12 @@ const Inst* ConvertPair(Warp& w, const Inst* ip) {
       v[1] = static_cast<double>(std::bit_cast<float>(a));
     } else {
       for (int i = 0; i < 2; ++i) {
-        if (from == Type::kF16x2) v[i] = static_cast<double>(HalfBits(a >> (16 * i) & 0xffff));
-        else if (from == Type::kBF16x2) v[i] = static_cast<double>(BFloatBits(a >> (16 * i) & 0xffff));
-        else v[i] = Fp8Value(a >> (8 * i) & 0xff, from == Type::kE5M2x2);
+        if (from == Type::kF16x2)
+          v[i] = static_cast<double>(HalfBits(a >> (16 * i) & 0xffff));
+        else if (from == Type::kBF16x2)
+          v[i] = static_cast<double>(BFloatBits(a >> (16 * i) & 0xffff));
+        else
+          v[i] = Fp8Value(a >> (8 * i) & 0xff, from == Type::kE5M2x2);
       }
     }
     u32 result = 0;
@@ -222,9 +245,12 @@ const Inst* ConvertPair(Warp& w, const Inst* ip) {
       double x = v[i];
       if (form.relu != 0) x = x > 0 ? x : 0.0;
       const Round mode = static_cast<Round>(form.round);
-      if (to == Type::kF16x2) result |= ToNarrow(x, false, mode) << (16 * i);
-      else if (to == Type::kBF16x2) result |= ToNarrow(x, true, mode) << (16 * i);
-      else result |= ToFp8(x, to == Type::kE5M2x2) << (8 * i);
+      if (to == Type::kF16x2)
+        result |= ToNarrow(x, false, mode) << (16 * i);
+      else if (to == Type::kBF16x2)
+        result |= ToNarrow(x, true, mode) << (16 * i);
+      else
+        result |= ToFp8(x, to == Type::kE5M2x2) << (8 * i);
     }
     w.At<u32>(ip->d)[lane] = result;
   });
@@ -292,7 +318,8 @@ Handler FastConvert(Decoder& d, Type to, Type from, const Form& f) {
     if (from == T::kU8) return Map1<u32, std::uint8_t, Cast<u32, std::uint8_t>>;
     if (from == T::kS8) return Map1<s32, std::int8_t, Cast<s32, std::int8_t>>;
   }
-  if (SizeOf(to) == 2 && !wide && SizeOf(from) == 4) return Map1<std::uint16_t, u32, Cast<std::uint16_t, u32>>;
+  if (SizeOf(to) == 2 && !wide && SizeOf(from) == 4)
+    return Map1<std::uint16_t, u32, Cast<std::uint16_t, u32>>;
   return nullptr;
 }
 
@@ -352,8 +379,8 @@ bool DecodeConvert(Decoder& d) {
   bool wide_from = false;
   const u32 a = ConvertSource(d, d.Op(1), from, wide_from);
   // A destination register may be wider than the type: an integer is extended into it.
-  const int register_bytes = d.Op(0).kind == Operand::Kind::kSink ? std::max(SizeOf(to), 4)
-                                                                  : d.RegisterBytes(d.Op(0));
+  const int register_bytes =
+      d.Op(0).kind == Operand::Kind::kSink ? std::max(SizeOf(to), 4) : d.RegisterBytes(d.Op(0));
   const bool wide_to = register_bytes == 8;
   if (SizeOf(to) == 8 && !wide_to) return d.Fail("the destination is too narrow");
   if (IsFloatType(to) && wide_to != (SizeOf(to) == 8)) return d.Fail("the destination is too wide");
@@ -416,9 +443,12 @@ const Inst* IsSpace(Warp& w, const Inst* ip) {
 bool DecodeIsSpace(Decoder& d) {
   const u32 a = d.Source(d.Op(1), Type::kB64), p = d.PredicateDestination(d.Op(0));
   std::int64_t window = -1;
-  if (d.Has("local")) window = kLocalWindow;
-  else if (d.Has("param")) window = kParamWindow;
-  else if (!d.Has("global") && !d.Has("const")) window = kSharedWindow;
+  if (d.Has("local"))
+    window = kLocalWindow;
+  else if (d.Has("param"))
+    window = kParamWindow;
+  else if (!d.Has("global") && !d.Has("const"))
+    window = kSharedWindow;
   d.counts().integer++;
   Inst& inst = d.Emit(IsSpace);
   inst.d = p;

@@ -1,48 +1,72 @@
-// Arithmetic of f32 and f64: IEEE exact for the rounded operations. The .approx ones are computed in
-// float accuracy; hardware may differ in the last bits.
+// Arithmetic of f32 and f64: IEEE exact for the rounded operations. The .approx ones are computed
+// in float accuracy; hardware may differ in the last bits.
 #include <cfenv>
 #include <cmath>
 #include <limits>
 
 #include "eval/emulator/decoder.h"
+#include "eval/emulator/emit.h"
 #include "eval/emulator/float_math.h"
 #include "eval/emulator/lanes.h"
 
 namespace grove::emulator {
-
-bool DecodeHalfOp(Decoder& d);  // exec_half.cc: the same opcodes on f16 and bf16
-
 namespace {
 
 template <typename T>
-T FAdd(T a, T b) { return a + b; }
+T FAdd(T a, T b) {
+  return a + b;
+}
 template <typename T>
-T FSub(T a, T b) { return a - b; }
+T FSub(T a, T b) {
+  return a - b;
+}
 template <typename T>
-T FMul(T a, T b) { return a * b; }
+T FMul(T a, T b) {
+  return a * b;
+}
 template <typename T>
-T FDiv(T a, T b) { return a / b; }
+T FDiv(T a, T b) {
+  return a / b;
+}
 template <typename T>
-T FFma(T a, T b, T c) { return std::fma(a, b, c); }
+T FFma(T a, T b, T c) {
+  return std::fma(a, b, c);
+}
 template <>
-float FFma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+float FFma(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
 template <>
-double FFma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+double FFma(double a, double b, double c) {
+  return __builtin_fma(a, b, c);
+}
 template <typename T>
-T FRcp(T a) { return T{1} / a; }
+T FRcp(T a) {
+  return T{1} / a;
+}
 template <typename T>
-T FSqrt(T a) { return std::sqrt(a); }
+T FSqrt(T a) {
+  return std::sqrt(a);
+}
 template <typename T>
-T FRsqrt(T a) { return T{1} / std::sqrt(a); }
+T FRsqrt(T a) {
+  return T{1} / std::sqrt(a);
+}
 template <typename T>
-T FAbs(T a) { return std::fabs(a); }
+T FAbs(T a) {
+  return std::fabs(a);
+}
 template <typename T>
-T FNeg(T a) { return -a; }
+T FNeg(T a) {
+  return -a;
+}
 float FSin(float a) { return std::sin(a); }
 float FCos(float a) { return std::cos(a); }
 float FTanh(float a) { return std::tanh(a); }
 template <typename T>
-T FCopysign(T sign, T magnitude) { return std::copysign(magnitude, sign); }
+T FCopysign(T sign, T magnitude) {
+  return std::copysign(magnitude, sign);
+}
 
 // With subnormal inputs and results as zeros of the same sign, and results in [0, 1].
 template <auto F, bool kFtz, bool kSat>
@@ -70,7 +94,9 @@ template <Handler kHandler, int kMode>
 const Inst* Rounded(Warp& w, const Inst* ip) {
 #if defined(__SSE__)
   const unsigned saved = _mm_getcsr();
-  constexpr unsigned kBits = kMode == FE_TOWARDZERO ? 0x6000u : kMode == FE_DOWNWARD ? 0x2000u : 0x4000u;
+  constexpr unsigned kBits = kMode == FE_TOWARDZERO ? 0x6000u
+                             : kMode == FE_DOWNWARD ? 0x2000u
+                                                    : 0x4000u;
   _mm_setcsr((saved & ~0x6000u) | kBits);
   asm volatile("" ::: "memory");
   const Inst* next = kHandler(w, ip);
@@ -124,9 +150,12 @@ bool EmitFloat(Decoder& d, Handler handler, Type t, std::size_t sources, bool sp
   std::array<std::uint32_t, 3> at{};
   for (std::size_t i = 0; i < sources; ++i) at[i] = d.Source(d.Op(i + 1), t);
   const std::uint32_t to = d.Destination(d.Op(0), t);
-  if (special) d.counts().special++;
-  else if (t == Type::kF64) d.counts().fp64++;
-  else d.counts().fp32++;
+  if (special)
+    d.counts().special++;
+  else if (t == Type::kF64)
+    d.counts().fp64++;
+  else
+    d.counts().fp32++;
   Inst& inst = d.Emit(handler);
   inst.d = to;
   inst.a = at[0];
@@ -150,12 +179,14 @@ bool DecodeBinary(Decoder& d) {
 
 bool DecodeRcp(Decoder& d) {
   const Type t = d.TypeAt(-1);
-  if (t == Type::kF64) return EmitFloat(d, WithMode<Map1<double, double, FRcp<double>>>(d), t, 1, true);
+  if (t == Type::kF64)
+    return EmitFloat(d, WithMode<Map1<double, double, FRcp<double>>>(d), t, 1, true);
   return EmitFloat(d, t == Type::kF32 ? Single1<FRcp<float>>(d) : nullptr, t, 1, true);
 }
 bool DecodeSqrt(Decoder& d) {
   const Type t = d.TypeAt(-1);
-  if (t == Type::kF64) return EmitFloat(d, WithMode<Map1<double, double, FSqrt<double>>>(d), t, 1, true);
+  if (t == Type::kF64)
+    return EmitFloat(d, WithMode<Map1<double, double, FSqrt<double>>>(d), t, 1, true);
   return EmitFloat(d, t == Type::kF32 ? Single1<FSqrt<float>>(d) : nullptr, t, 1, true);
 }
 bool DecodeRsqrt(Decoder& d) {
@@ -172,20 +203,28 @@ bool DecodeSpecialFunction(Decoder& d) {
 
 bool DecodeCopysign(Decoder& d) {
   const Type t = d.TypeAt(-1);
-  return EmitFloat(d, t == Type::kF64 ? Map2<double, double, double, FCopysign<double>>
-                                      : Map2<float, float, float, FCopysign<float>>, t, 2);
+  return EmitFloat(d,
+                   t == Type::kF64 ? Map2<double, double, double, FCopysign<double>>
+                                   : Map2<float, float, float, FCopysign<float>>,
+                   t, 2);
 }
 
 enum class Test { kFinite, kInfinite, kNumber, kNotANumber, kNormal, kSubnormal };
 template <typename T, Test kTest>
 bool Check(T a, T) {
   switch (kTest) {
-    case Test::kFinite: return std::isfinite(a);
-    case Test::kInfinite: return std::isinf(a);
-    case Test::kNumber: return a == a;
-    case Test::kNotANumber: return a != a;
-    case Test::kNormal: return std::isnormal(a);
-    case Test::kSubnormal: return std::fpclassify(a) == FP_SUBNORMAL;
+    case Test::kFinite:
+      return std::isfinite(a);
+    case Test::kInfinite:
+      return std::isinf(a);
+    case Test::kNumber:
+      return a == a;
+    case Test::kNotANumber:
+      return a != a;
+    case Test::kNormal:
+      return std::isnormal(a);
+    case Test::kSubnormal:
+      return std::fpclassify(a) == FP_SUBNORMAL;
   }
   return false;
 }
@@ -226,14 +265,17 @@ bool DecodeMinMax(Decoder& d) {
   }
   if (t != Type::kF32) return d.Fail("no such form");
   if (d.count() == 4) {
-    return EmitFloat(d, nan ? Single3<MinMax3<kMax, true>>(d) : Single3<MinMax3<kMax, false>>(d), t, 3);
+    return EmitFloat(d, nan ? Single3<MinMax3<kMax, true>>(d) : Single3<MinMax3<kMax, false>>(d), t,
+                     3);
   }
   if (xorsign) {
-    return EmitFloat(d, nan ? Single2<MinMaxXorsign<kMax, true>>(d)
-                            : Single2<MinMaxXorsign<kMax, false>>(d), t, 2);
+    return EmitFloat(
+        d, nan ? Single2<MinMaxXorsign<kMax, true>>(d) : Single2<MinMaxXorsign<kMax, false>>(d), t,
+        2);
   }
-  return EmitFloat(d, nan ? Single2<MinMax<float, kMax, true>>(d)
-                          : Single2<MinMax<float, kMax, false>>(d), t, 2);
+  return EmitFloat(
+      d, nan ? Single2<MinMax<float, kMax, true>>(d) : Single2<MinMax<float, kMax, false>>(d), t,
+      2);
 }
 
 }  // namespace

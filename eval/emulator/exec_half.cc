@@ -1,8 +1,9 @@
-// Arithmetic of f16, bf16 and their pairs. Operands are widened exactly; add, sub and mul round once
-// in f32 and once more (innocuous: 24 >= 2*11+2), fma rounds through a double in round-to-odd.
+// Arithmetic of f16, bf16 and their pairs. Operands are widened exactly; add, sub and mul round
+// once in f32 and once more (innocuous: 24 >= 2*11+2), fma rounds through a double in round-to-odd.
 #include <cmath>
 
 #include "eval/emulator/decoder.h"
+#include "eval/emulator/emit.h"
 #include "eval/emulator/float_math.h"
 #include "eval/emulator/lanes.h"
 #include "eval/emulator/softfloat.h"
@@ -23,7 +24,8 @@ void Widen(const u32* from, float* to) {
   } else {
 #if defined(__F16C__)
     for (int i = 0; i < kValues; i += 8) {
-      const __m128i h = _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(from + i / 2)));
+      const __m128i h =
+          _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(from + i / 2)));
       _mm256_storeu_ps(to + i, _mm256_cvtph_ps(h));
     }
 #else
@@ -61,7 +63,8 @@ const Inst* Finish(Warp& w, const Inst* ip, float* r) {
   const auto flags = static_cast<u32>(ip->imm);
   if ((flags & 8) != 0) {
     const float least = kB ? std::numeric_limits<float>::min() : 6.103515625e-05f;
-    for (int i = 0; i < kValues; ++i) r[i] = std::fabs(r[i]) < least ? std::copysign(0.0f, r[i]) : r[i];
+    for (int i = 0; i < kValues; ++i)
+      r[i] = std::fabs(r[i]) < least ? std::copysign(0.0f, r[i]) : r[i];
   }
   if ((flags & 2) != 0) {
     for (int i = 0; i < kValues; ++i) r[i] = Saturate(r[i]);
@@ -124,10 +127,14 @@ Handler HalfHandler(Decoder& d) {
   if (op == "sub") return Half2<kB, HSub>;
   if (op == "mul") return Half2<kB, HMul>;
   if (op == "fma" || op == "mad") return HalfFma<kB>;
-  if (op == "min" && xorsign) return nan ? Half2<kB, MinMaxXorsign<false, true>> : Half2<kB, MinMaxXorsign<false, false>>;
-  if (op == "max" && xorsign) return nan ? Half2<kB, MinMaxXorsign<true, true>> : Half2<kB, MinMaxXorsign<true, false>>;
-  if (op == "min") return nan ? Half2<kB, MinMax<float, false, true>> : Half2<kB, MinMax<float, false, false>>;
-  if (op == "max") return nan ? Half2<kB, MinMax<float, true, true>> : Half2<kB, MinMax<float, true, false>>;
+  if (op == "min" && xorsign)
+    return nan ? Half2<kB, MinMaxXorsign<false, true>> : Half2<kB, MinMaxXorsign<false, false>>;
+  if (op == "max" && xorsign)
+    return nan ? Half2<kB, MinMaxXorsign<true, true>> : Half2<kB, MinMaxXorsign<true, false>>;
+  if (op == "min")
+    return nan ? Half2<kB, MinMax<float, false, true>> : Half2<kB, MinMax<float, false, false>>;
+  if (op == "max")
+    return nan ? Half2<kB, MinMax<float, true, true>> : Half2<kB, MinMax<float, true, false>>;
   if (op == "ex2") return Half1<kB, Exp2Float>;
   if (op == "tanh") return Half1<kB, HTanh>;
   if (op == "abs") return HalfBitsOp<0x7fff7fffu, 0>;
@@ -153,8 +160,8 @@ bool Compare(const std::string& op, float a, float b) {
   return unordered;  // nan
 }
 
-constexpr const char* kComparisons[] = {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu",
-                                        "ltu", "leu", "gtu", "geu", "num", "nan"};
+constexpr const char* kComparisons[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                                        "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
 
 // imm: bits 0-3 comparison, 4: pair, 5-6: combination, 7: negated, x: predicate. For a pair, c gets
 // the result of the high halves; otherwise the complement.
@@ -190,25 +197,30 @@ bool DecodeHalfOp(Decoder& d) {
   const Handler h = bfloat ? HalfHandler<true>(d) : HalfHandler<false>(d);
   if (h == nullptr || d.Has("rz") || d.Has("rm") || d.Has("rp")) return d.Fail("no such form");
   const std::string& op = d.statement().opcode;
-  const std::size_t sources = op == "fma" || op == "mad" ? 3
-                              : op == "abs" || op == "neg" || op == "ex2" || op == "tanh" ? 1 : 2;
+  const std::size_t sources = op == "fma" || op == "mad"                                  ? 3
+                              : op == "abs" || op == "neg" || op == "ex2" || op == "tanh" ? 1
+                                                                                          : 2;
   std::array<u32, 3> at{};
   for (std::size_t i = 0; i < sources; ++i) at[i] = d.Source(d.Op(i + 1), t);
   const u32 to = d.Destination(d.Op(0), t);
-  if (op == "ex2" || op == "tanh") d.counts().special++;
-  else d.counts().fp16++;
+  if (op == "ex2" || op == "tanh")
+    d.counts().special++;
+  else
+    d.counts().fp16++;
   Inst& inst = d.Emit(h);
   inst.d = to;
   inst.a = at[0];
   inst.b = at[1];
   inst.c = at[2];
-  inst.imm = (single ? 1 : 0) | (d.Has("sat") ? 2 : 0) | (d.Has("relu") ? 4 : 0) |
-             (d.Has("ftz") ? 8 : 0);
+  inst.imm =
+      (single ? 1 : 0) | (d.Has("sat") ? 2 : 0) | (d.Has("relu") ? 4 : 0) | (d.Has("ftz") ? 8 : 0);
   return true;
 }
 
-bool DecodeHalfSetp(Decoder& d) {
-  const Type t = d.TypeAt(-1);
+namespace {
+
+// Emits the comparison; results go to the predicates p and q (0: none).
+bool EmitHalfCompare(Decoder& d, Type t, u32 p, u32 q) {
   const bool bfloat = t == Type::kBF16 || t == Type::kBF16x2;
   const bool pair = t == Type::kF16x2 || t == Type::kBF16x2;
   std::int64_t mode = -1;
@@ -225,8 +237,6 @@ bool DecodeHalfSetp(Decoder& d) {
     c = d.PredicateSource(d.Op(3));
     if (d.Op(3).negated) mode |= 0x80;
   }
-  const u32 p = d.PredicateDestination(d.Op(0));
-  const u32 q = d.Op(0).pair.empty() ? 0 : d.PredicateDestination(d.Op(0).pair[0]);
   d.counts().fp16++;
   Inst& inst = d.Emit(bfloat ? HalfSetp<true> : HalfSetp<false>);
   inst.d = p;
@@ -238,5 +248,57 @@ bool DecodeHalfSetp(Decoder& d) {
   return true;
 }
 
+// d = imm where predicate a holds, and imm << 16 where predicate b (0: none) holds.
+const Inst* FromPredicates(Warp& w, const Inst* ip) {
+  const u32 low = w.Pred(ip->a), high = ip->b == 0 ? 0 : w.Pred(ip->b);
+  const u32 one = static_cast<u32>(ip->imm);
+  return MapLanes<u32>(w, ip, [&](int i) {
+    return ((low >> i & 1) != 0 ? one : 0u) | ((high >> i & 1) != 0 ? one << 16 : 0u);
+  });
+}
+
+}  // namespace
+
+bool DecodeHalfSetp(Decoder& d) {
+  const u32 p = d.PredicateDestination(d.Op(0));
+  const u32 q = d.Op(0).pair.empty() ? 0 : d.PredicateDestination(d.Op(0).pair[0]);
+  return EmitHalfCompare(d, d.TypeAt(-1), p, q);
+}
+
+// set.cmp[.bool].dtype.stype d, a, b [, c]: one or all bits set, per half for pairs.
+bool DecodeHalfSet(Decoder& d) {
+  const Type result = d.TypeAt(0), t = d.TypeAt(1);
+  const bool pair = t == Type::kF16x2 || t == Type::kBF16x2;
+  std::int64_t one = 0;
+  switch (result) {
+    case Type::kF16:
+    case Type::kF16x2:
+      one = 0x3c00;
+      break;
+    case Type::kBF16:
+    case Type::kBF16x2:
+      one = 0x3f80;
+      break;
+    case Type::kU16:
+    case Type::kS16:
+      one = 0xffff;
+      break;
+    case Type::kU32:
+    case Type::kS32:
+      one = pair ? 0xffff : std::int64_t{kFull};
+      break;
+    default:
+      return d.Fail("no such form");
+  }
+  const u32 p = d.Temporary(false), q = pair ? d.Temporary(false) : 0;
+  if (!EmitHalfCompare(d, t, p, q)) return false;
+  const u32 to = d.Destination(d.Op(0), result);
+  Inst& inst = d.Emit(FromPredicates);
+  inst.d = to;
+  inst.a = p;
+  inst.b = q;
+  inst.imm = one;
+  return true;
+}
 
 }  // namespace grove::emulator

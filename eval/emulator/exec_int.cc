@@ -1,10 +1,10 @@
-// Integer arithmetic, logic, shifts, moves, comparisons and selection.
+// Integer arithmetic, logic and shifts.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "eval/emulator/control.h"
 #include "eval/emulator/decoder.h"
+#include "eval/emulator/emit.h"
 #include "eval/emulator/lanes.h"
 
 namespace grove::emulator {
@@ -31,11 +31,17 @@ using Twice = std::conditional_t<
 
 // Wrapping arithmetic, in unsigned types (16-bit ones would promote to int).
 template <typename T>
-T Add(T a, T b) { return static_cast<T>(static_cast<u64>(a) + static_cast<u64>(b)); }
+T Add(T a, T b) {
+  return static_cast<T>(static_cast<u64>(a) + static_cast<u64>(b));
+}
 template <>
-u32 Add(u32 a, u32 b) { return a + b; }
+u32 Add(u32 a, u32 b) {
+  return a + b;
+}
 template <typename T>
-T Sub(T a, T b) { return static_cast<T>(static_cast<Unsigned<T>>(a) - static_cast<Unsigned<T>>(b)); }
+T Sub(T a, T b) {
+  return static_cast<T>(static_cast<Unsigned<T>>(a) - static_cast<Unsigned<T>>(b));
+}
 template <typename T>
 T MulLo(T a, T b) {
   using U = std::conditional_t<sizeof(T) <= 4, u32, u64>;
@@ -67,25 +73,45 @@ T Rem(T a, T b) {
   return static_cast<T>(a % b);
 }
 template <typename T>
-T Min(T a, T b) { return b < a ? b : a; }
+T Min(T a, T b) {
+  return b < a ? b : a;
+}
 template <typename T>
-T Max(T a, T b) { return a < b ? b : a; }
+T Max(T a, T b) {
+  return a < b ? b : a;
+}
 template <typename T>
-T Abs(T a) { return a < 0 ? Sub<T>(0, a) : a; }
+T Abs(T a) {
+  return a < 0 ? Sub<T>(0, a) : a;
+}
 template <typename T>
-T Neg(T a) { return Sub<T>(0, a); }
+T Neg(T a) {
+  return Sub<T>(0, a);
+}
 template <typename T>
-T And(T a, T b) { return a & b; }
+T And(T a, T b) {
+  return a & b;
+}
 template <typename T>
-T Or(T a, T b) { return a | b; }
+T Or(T a, T b) {
+  return a | b;
+}
 template <typename T>
-T Xor(T a, T b) { return a ^ b; }
+T Xor(T a, T b) {
+  return a ^ b;
+}
 template <typename T>
-T Not(T a) { return static_cast<T>(~a); }
+T Not(T a) {
+  return static_cast<T>(~a);
+}
 template <typename T>
-T CNot(T a) { return a == 0 ? T{1} : T{0}; }
+T CNot(T a) {
+  return a == 0 ? T{1} : T{0};
+}
 template <typename T>
-T Shl(T a, u32 n) { return n >= 8 * sizeof(T) ? T{0} : static_cast<T>(a << (n & (8 * sizeof(T) - 1))); }
+T Shl(T a, u32 n) {
+  return n >= 8 * sizeof(T) ? T{0} : static_cast<T>(a << (n & (8 * sizeof(T) - 1)));
+}
 template <typename T>
 T Shr(T a, u32 n) {
   constexpr u32 kBits = 8 * sizeof(T);
@@ -102,11 +128,17 @@ s32 SubSat(s32 a, s32 b) {
   return static_cast<s32>(std::clamp<s64>(s64{a} - b, INT32_MIN, INT32_MAX));
 }
 template <typename T>
-T MadLo(T a, T b, T c) { return Add<T>(MulLo<T>(a, b), c); }
+T MadLo(T a, T b, T c) {
+  return Add<T>(MulLo<T>(a, b), c);
+}
 template <typename T>
-T MadHi(T a, T b, T c) { return Add<T>(MulHi<T>(a, b), c); }
+T MadHi(T a, T b, T c) {
+  return Add<T>(MulHi<T>(a, b), c);
+}
 template <typename T>
-Twice<T> MadWide(T a, T b, Twice<T> c) { return Add<Twice<T>>(MulWide<T>(a, b), c); }
+Twice<T> MadWide(T a, T b, Twice<T> c) {
+  return Add<Twice<T>>(MulWide<T>(a, b), c);
+}
 s32 MadHiSat(s32 a, s32 b, s32 c) { return AddSat(MulHi<s32>(a, b), c); }
 s32 Mul24Lo(s32 a, s32 b) {
   return static_cast<s32>(static_cast<u64>(s64{static_cast<s32>(static_cast<u32>(a) << 8) >> 8} *
@@ -114,12 +146,18 @@ s32 Mul24Lo(s32 a, s32 b) {
 }
 u32 Mul24LoU(u32 a, u32 b) { return (a & 0xffffff) * (b & 0xffffff); }
 template <typename T>
-T Sad(T a, T b, T c) { return Add<T>(c, a < b ? Sub<T>(b, a) : Sub<T>(a, b)); }
+T Sad(T a, T b, T c) {
+  return Add<T>(c, a < b ? Sub<T>(b, a) : Sub<T>(a, b));
+}
 
 template <typename T>
-u32 Popc(T a) { return static_cast<u32>(std::popcount(a)); }
+u32 Popc(T a) {
+  return static_cast<u32>(std::popcount(a));
+}
 template <typename T>
-u32 Clz(T a) { return static_cast<u32>(std::countl_zero(a)); }
+u32 Clz(T a) {
+  return static_cast<u32>(std::countl_zero(a));
+}
 u32 Brev32(u32 a) {
   a = (a >> 1 & 0x55555555) | (a & 0x55555555) << 1;
   a = (a >> 2 & 0x33333333) | (a & 0x33333333) << 2;
@@ -172,9 +210,7 @@ u32 Bmsk(u32 pos, u32 len) {
   const u32 ones = len >= 32 ? kFull : (1u << len) - 1;
   return ones << pos;
 }
-u32 ShfLeft(u32 lo, u32 hi, u32 n) {
-  return static_cast<u32>(((u64{hi} << 32 | lo) << n) >> 32);
-}
+u32 ShfLeft(u32 lo, u32 hi, u32 n) { return static_cast<u32>(((u64{hi} << 32 | lo) << n) >> 32); }
 u32 ShfRight(u32 lo, u32 hi, u32 n) { return static_cast<u32>((u64{hi} << 32 | lo) >> n); }
 u32 ShfLeftWrap(u32 lo, u32 hi, u32 n) { return ShfLeft(lo, hi, n & 31); }
 u32 ShfLeftClamp(u32 lo, u32 hi, u32 n) { return ShfLeft(lo, hi, n > 32 ? 32 : n); }
@@ -199,12 +235,24 @@ u32 PrmtModed(u32 a, u32 b, u32 c) {
   for (u32 i = 0; i < 4; ++i) {
     u32 s = 0;
     switch (kMode) {
-      case PrmtMode::kF4e: s = n + i; break;
-      case PrmtMode::kB4e: s = (n + 8 - i) & 7; break;
-      case PrmtMode::kRc8: s = n; break;
-      case PrmtMode::kEcl: s = std::max(n, i); break;
-      case PrmtMode::kEcr: s = std::min(n, i); break;
-      case PrmtMode::kRc16: s = (n & 1) * 2 + (i & 1); break;
+      case PrmtMode::kF4e:
+        s = n + i;
+        break;
+      case PrmtMode::kB4e:
+        s = (n + 8 - i) & 7;
+        break;
+      case PrmtMode::kRc8:
+        s = n;
+        break;
+      case PrmtMode::kEcl:
+        s = std::max(n, i);
+        break;
+      case PrmtMode::kEcr:
+        s = std::min(n, i);
+        break;
+      case PrmtMode::kRc16:
+        s = (n & 1) * 2 + (i & 1);
+        break;
     }
     selector |= s << (4 * i);
   }
@@ -228,9 +276,6 @@ u32 Dp2a(u32 a, u32 b, u32 c) {
   }
   return sum;
 }
-template <typename T>
-T Move(T a) { return a; }
-
 const Inst* Lop3(Warp& w, const Inst* ip) {
   const u32* a = w.At<u32>(ip->a);
   const u32* b = w.At<u32>(ip->b);
@@ -272,283 +317,51 @@ const Inst* Carry(Warp& w, const Inst* ip) {
   return ip + 1;
 }
 
-// --- predicates ---
-
-template <int kOp>  // 0 and, 1 or, 2 xor, 3 mov, 4 not
-const Inst* PredicateLogic(Warp& w, const Inst* ip) {
-  const u32 a = w.Pred(ip->a) ^ static_cast<u32>(ip->imm);
-  const u32 b = w.Pred(ip->b) ^ ip->x;
-  u32 value = a;
-  if constexpr (kOp == 0) value = a & b;
-  if constexpr (kOp == 1) value = a | b;
-  if constexpr (kOp == 2) value = a ^ b;
-  if constexpr (kOp == 4) value = ~a;
-  Blend(w.Pred(ip->d), value, w.mask);
-  return ip + 1;
-}
-
-template <typename T>
-bool Eq(T a, T b) { return a == b; }
-template <typename T>
-bool Ne(T a, T b) { return a != b; }
-template <typename T>
-bool Lt(T a, T b) { return a < b; }
-template <typename T>
-bool Le(T a, T b) { return a <= b; }
-template <typename T>
-bool Gt(T a, T b) { return a > b; }
-template <typename T>
-bool Ge(T a, T b) { return a >= b; }
-template <typename T>
-bool OrderedNe(T a, T b) { return a < b || a > b; }
-template <typename T>
-bool UnorderedEq(T a, T b) { return !(a < b || a > b); }
-template <typename T>
-bool UnorderedLt(T a, T b) { return !(a >= b); }
-template <typename T>
-bool UnorderedLe(T a, T b) { return !(a > b); }
-template <typename T>
-bool UnorderedGt(T a, T b) { return !(a <= b); }
-template <typename T>
-bool UnorderedGe(T a, T b) { return !(a < b); }
-template <typename T>
-bool Both(T a, T b) { return a == a && b == b; }
-template <typename T>
-bool Either(T a, T b) { return a != a || b != b; }
-
-// d: p, c: q (0: none), imm low bits: how to combine with predicate x (0 none, 1 and, 2 or, 3 xor),
-// bit 8: x is negated.
-inline void FinishSetp(Warp& w, const Inst* ip, u32 value) {
-  u32 other = ~value;
-  const auto mode = static_cast<u32>(ip->imm);
-  if ((mode & 0xff) != 0) {
-    const u32 c = w.Pred(ip->x) ^ ((mode & 0x100) != 0 ? kFull : 0);
-    switch (mode & 0xff) {
-      case 1: value &= c; other &= c; break;
-      case 2: value |= c; other |= c; break;
-      default: value ^= c; other ^= c; break;
-    }
-  }
-  Blend(w.Pred(ip->d), value, w.mask);
-  if (ip->c != 0) Blend(w.Pred(ip->c), other, w.mask);
-}
-
-template <typename T, auto F>
-const Inst* Setp(Warp& w, const Inst* ip) {
-  FinishSetp(w, ip, CompareLanes<T, F>(w, ip->a, ip->b));
-  return ip + 1;
-}
-template <auto F>
-const Inst* SetpFlush(Warp& w, const Inst* ip) {
-  const float* a = w.At<float>(ip->a);
-  const float* b = w.At<float>(ip->b);
-  u32 value = 0;
-  const auto flush = [](float x) { return std::fabs(x) < std::numeric_limits<float>::min() ? 0.0f : x; };
-  for (int i = 0; i < kLanes; ++i) value |= u32{F(flush(a[i]), flush(b[i]))} << i;
-  FinishSetp(w, ip, value);
-  return ip + 1;
-}
-
-template <typename T>
-Handler CompareHandler(const std::string& op, bool is_float, bool flush) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (flush) {
-      if (op == "eq") return SetpFlush<Eq<T>>;
-      if (op == "ne") return SetpFlush<OrderedNe<T>>;
-      if (op == "lt") return SetpFlush<Lt<T>>;
-      if (op == "le") return SetpFlush<Le<T>>;
-      if (op == "gt") return SetpFlush<Gt<T>>;
-      if (op == "ge") return SetpFlush<Ge<T>>;
-      if (op == "equ") return SetpFlush<UnorderedEq<T>>;
-      if (op == "neu") return SetpFlush<Ne<T>>;
-      if (op == "ltu") return SetpFlush<UnorderedLt<T>>;
-      if (op == "leu") return SetpFlush<UnorderedLe<T>>;
-      if (op == "gtu") return SetpFlush<UnorderedGt<T>>;
-      if (op == "geu") return SetpFlush<UnorderedGe<T>>;
-    }
-  }
-  if (op == "eq") return Setp<T, Eq<T>>;
-  if (op == "lt") return Setp<T, Lt<T>>;
-  if (op == "le") return Setp<T, Le<T>>;
-  if (op == "gt") return Setp<T, Gt<T>>;
-  if (op == "ge") return Setp<T, Ge<T>>;
-  if (is_float) {
-    if constexpr (std::is_floating_point_v<T>) {
-      if (op == "ne") return Setp<T, OrderedNe<T>>;
-      if (op == "equ") return Setp<T, UnorderedEq<T>>;
-      if (op == "neu") return Setp<T, Ne<T>>;
-      if (op == "ltu") return Setp<T, UnorderedLt<T>>;
-      if (op == "leu") return Setp<T, UnorderedLe<T>>;
-      if (op == "gtu") return Setp<T, UnorderedGt<T>>;
-      if (op == "geu") return Setp<T, UnorderedGe<T>>;
-      if (op == "num") return Setp<T, Both<T>>;
-      if (op == "nan") return Setp<T, Either<T>>;
-    }
-    return nullptr;
-  }
-  if (op == "ne") return Setp<T, Ne<T>>;
-  if constexpr (std::is_unsigned_v<T>) {
-    if (op == "lo") return Setp<T, Lt<T>>;
-    if (op == "ls") return Setp<T, Le<T>>;
-    if (op == "hi") return Setp<T, Gt<T>>;
-    if (op == "hs") return Setp<T, Ge<T>>;
-  }
-  return nullptr;
-}
-
-template <typename T>
-const Inst* Selp(Warp& w, const Inst* ip) {
-  T* d = w.At<T>(ip->d);
-  const T* a = w.At<T>(ip->a);
-  const T* b = w.At<T>(ip->b);
-  const u32 p = w.Pred(ip->c) ^ static_cast<u32>(ip->imm);
-  const u32 mask = w.mask;
-  if (mask == kFull) {
-#pragma GCC ivdep
-    for (int i = 0; i < kLanes; ++i) d[i] = (p >> i & 1) != 0 ? a[i] : b[i];
-  } else {
-#pragma GCC ivdep
-    for (int i = 0; i < kLanes; ++i) {
-      const T value = (p >> i & 1) != 0 ? a[i] : b[i];
-      d[i] = (mask >> i & 1) != 0 ? value : d[i];
-    }
-  }
-  return ip + 1;
-}
-
-// set: the predicate c becomes a number.
-template <typename T>
-const Inst* FromPredicate(Warp& w, const Inst* ip) {
-  const u32 p = w.Pred(ip->c);
-  const T one = static_cast<T>(ip->imm);
-  return MapLanes<T>(w, ip, [&](int i) { return (p >> i & 1) != 0 ? one : T{0}; });
-}
-
-template <typename T>
-T Slct(T a, T b, s32 c) { return c >= 0 ? a : b; }
-template <typename T>
-T SlctF(T a, T b, float c) { return c >= 0 ? a : b; }
-
-// --- mov of vectors ---
-
-// extra: count, frame offsets of the parts; imm: bits of one part; d/a: the whole.
-const Inst* MovPack(Warp& w, const Inst* ip) {
-  const u32* e = w.program->extra.data() + ip->x;
-  const u32 parts = e[0];
-  const int bits = static_cast<int>(ip->imm);
-  ForEachLane(w.mask, [&](int lane) {
-    u64 whole = 0;
-    for (u32 p = 0; p < parts; ++p) {
-      u64 part = w.At<u32>(e[1 + p])[lane];
-      if (bits < 32) part &= (u64{1} << bits) - 1;
-      whole |= part << (static_cast<int>(p) * bits);
-    }
-    if (ip->b != 0) w.At<u64>(ip->d)[lane] = whole;
-    else w.At<u32>(ip->d)[lane] = static_cast<u32>(whole);
-  });
-  return ip + 1;
-}
-const Inst* MovUnpack(Warp& w, const Inst* ip) {
-  const u32* e = w.program->extra.data() + ip->x;
-  const u32 parts = e[0];
-  const int bits = static_cast<int>(ip->imm);
-  const u64 keep = (u64{1} << bits) - 1;
-  ForEachLane(w.mask, [&](int lane) {
-    const u64 whole = ip->b != 0 ? w.At<u64>(ip->a)[lane] : w.At<u32>(ip->a)[lane];
-    for (u32 p = 0; p < parts; ++p) {
-      w.At<u32>(e[1 + p])[lane] = static_cast<u32>(whole >> (static_cast<int>(p) * bits) & keep);
-    }
-  });
-  return ip + 1;
-}
-
 // --- decoding ---
-
-struct Typed {
-  Type type;
-  Handler handler;
-};
-
-Handler Pick(Type type, std::initializer_list<Typed> list) {
-  for (const Typed& t : list) {
-    if (t.type == type) return t.handler;
-  }
-  return nullptr;
-}
-
-bool EmitOperands(Decoder& d, Handler handler, Type result, std::initializer_list<Type> sources) {
-  if (handler == nullptr) return d.Fail("no such form");
-  std::array<std::uint32_t, 4> at{};
-  std::size_t i = 0;
-  for (const Type t : sources) {
-    at[i] = d.Source(d.Op(i + 1), t);
-    ++i;
-  }
-  const std::uint32_t to = d.Destination(d.Op(0), result);
-  d.counts().integer++;
-  Inst& inst = d.Emit(handler);
-  inst.d = to;
-  inst.a = at[0];
-  inst.b = at[1];
-  inst.c = at[2];
-  inst.imm = at[3];
-  return true;
-}
 
 Type DoubleWidth(Type t) {
   switch (t) {
-    case Type::kU16: return Type::kU32;
-    case Type::kS16: return Type::kS32;
-    case Type::kU32: return Type::kU64;
-    case Type::kS32: return Type::kS64;
-    default: return Type::kNone;
+    case Type::kU16:
+      return Type::kU32;
+    case Type::kS16:
+      return Type::kS32;
+    case Type::kU32:
+      return Type::kU64;
+    case Type::kS32:
+      return Type::kS64;
+    default:
+      return Type::kNone;
   }
 }
 
-#define GROVE_INTEGERS(F)                                                     \
-  {Type::kU16, Map2<u16, u16, u16, F<u16>>}, {Type::kS16, Map2<s16, s16, s16, F<s16>>}, \
-  {Type::kU32, Map2<u32, u32, u32, F<u32>>}, {Type::kS32, Map2<s32, s32, s32, F<s32>>}, \
-  {Type::kU64, Map2<u64, u64, u64, F<u64>>}, {Type::kS64, Map2<s64, s64, s64, F<s64>>}
-#define GROVE_BITS2(F)                                                                  \
-  {Type::kB16, Map2<u16, u16, u16, F<u16>>}, {Type::kB32, Map2<u32, u32, u32, F<u32>>}, \
-  {Type::kB64, Map2<u64, u64, u64, F<u64>>}
+#define GROVE_INTEGERS(F)                                                                   \
+  {Type::kU16, Map2<u16, u16, u16, F<u16>>}, {Type::kS16, Map2<s16, s16, s16, F<s16>>},     \
+      {Type::kU32, Map2<u32, u32, u32, F<u32>>}, {Type::kS32, Map2<s32, s32, s32, F<s32>>}, \
+      {Type::kU64, Map2<u64, u64, u64, F<u64>>}, {                                          \
+    Type::kS64, Map2<s64, s64, s64, F<s64>>                                                 \
+  }
+#define GROVE_BITS2(F)                                                                    \
+  {Type::kB16, Map2<u16, u16, u16, F<u16>>}, {Type::kB32, Map2<u32, u32, u32, F<u32>>}, { \
+    Type::kB64, Map2<u64, u64, u64, F<u64>>                                               \
+  }
+
+template <typename T>
+Handler CarryOf(bool in, bool out, bool sub) {
+  if (in && sub) return out ? Carry<T, true, true, true> : Carry<T, true, false, true>;
+  if (in) return out ? Carry<T, true, true, false> : Carry<T, true, false, false>;
+  return sub ? Carry<T, false, true, true> : Carry<T, false, true, false>;
+}
+Handler CarryHandler(bool wide, bool in, bool out, bool sub) {
+  return wide ? CarryOf<u64>(in, out, sub) : CarryOf<u32>(in, out, sub);
+}
 
 bool EmitCarry(Decoder& d, bool in, bool sub) {
   const Type t = d.TypeAt(0);
-  const bool out = d.Has("cc");
-  const bool wide = SizeOf(t) == 8;
-  Handler h = nullptr;
-  const auto pick = [&](auto zero) {
-    using T = decltype(zero);
-    if (in) {
-      h = sub ? (out ? Carry<T, true, true, true> : Carry<T, true, false, true>)
-              : (out ? Carry<T, true, true, false> : Carry<T, true, false, false>);
-    } else {
-      h = sub ? Carry<T, false, true, true> : Carry<T, false, true, false>;
-    }
-  };
-  if (wide) pick(u64{});
-  else pick(u32{});
-  if (!EmitOperands(d, h, t, {t, t})) return false;
+  if (SizeOf(t) < 4) return d.Fail("no such form");
+  if (!EmitOperands(d, CarryHandler(SizeOf(t) == 8, in, d.Has("cc"), sub), t, {t, t})) return false;
   d.program().code.back().x = d.CarryFlag();
   return true;
 }
-
-}  // namespace
-
-// Defined in exec_float.cc: the same opcodes on floating-point types.
-bool DecodeFloatAdd(Decoder& d);
-bool DecodeFloatSub(Decoder& d);
-bool DecodeFloatMul(Decoder& d);
-bool DecodeFloatFma(Decoder& d);
-bool DecodeFloatDiv(Decoder& d);
-bool DecodeFloatMin(Decoder& d);
-bool DecodeFloatMax(Decoder& d);
-bool DecodeFloatAbs(Decoder& d);
-bool DecodeFloatNeg(Decoder& d);
-bool DecodeHalfSetp(Decoder& d);
-
-namespace {
 
 bool DecodeAdd(Decoder& d) {
   const Type t = d.TypeAt(0);
@@ -575,10 +388,11 @@ bool DecodeMul(Decoder& d) {
   const Type t = d.TypeAt(0);
   if (IsFloatType(t)) return DecodeFloatMul(d);
   if (d.Has("wide")) {
-    return EmitOperands(d, Pick(t, {{Type::kU16, Map2<u32, u16, u16, MulWide<u16>>},
-                                    {Type::kS16, Map2<s32, s16, s16, MulWide<s16>>},
-                                    {Type::kU32, Map2<u64, u32, u32, MulWide<u32>>},
-                                    {Type::kS32, Map2<s64, s32, s32, MulWide<s32>>}}),
+    return EmitOperands(d,
+                        Pick(t, {{Type::kU16, Map2<u32, u16, u16, MulWide<u16>>},
+                                 {Type::kS16, Map2<s32, s16, s16, MulWide<s16>>},
+                                 {Type::kU32, Map2<u64, u32, u32, MulWide<u32>>},
+                                 {Type::kS32, Map2<s64, s32, s32, MulWide<s32>>}}),
                         DoubleWidth(t), {t, t});
   }
   if (d.Has("hi")) return EmitOperands(d, Pick(t, {GROVE_INTEGERS(MulHi)}), t, {t, t});
@@ -587,37 +401,69 @@ bool DecodeMul(Decoder& d) {
 bool DecodeMul24(Decoder& d) {
   const Type t = d.TypeAt(0);
   if (d.Has("hi")) return d.Fail("no such form");
-  return EmitOperands(d, t == Type::kS32 ? Map2<s32, s32, s32, Mul24Lo> : Map2<u32, u32, u32, Mul24LoU>,
-                      t, {t, t});
+  return EmitOperands(
+      d, t == Type::kS32 ? Map2<s32, s32, s32, Mul24Lo> : Map2<u32, u32, u32, Mul24LoU>, t, {t, t});
 }
+// mad with carry: the product goes to a temporary, then an addition with carry.
+bool EmitMadCarry(Decoder& d, bool in) {
+  const Type t = d.TypeAt(0);
+  const bool wide = SizeOf(t) == 8;
+  const std::uint32_t a = d.Source(d.Op(1), t), b = d.Source(d.Op(2), t), c = d.Source(d.Op(3), t);
+  const std::uint32_t product = d.Temporary(wide), to = d.Destination(d.Op(0), t);
+  const Handler multiply = Pick(t, {{Type::kU32, d.Has("hi") ? Map2<u32, u32, u32, MulHi<u32>>
+                                                             : Map2<u32, u32, u32, MulLo<u32>>},
+                                    {Type::kS32, d.Has("hi") ? Map2<s32, s32, s32, MulHi<s32>>
+                                                             : Map2<s32, s32, s32, MulLo<s32>>},
+                                    {Type::kU64, d.Has("hi") ? Map2<u64, u64, u64, MulHi<u64>>
+                                                             : Map2<u64, u64, u64, MulLo<u64>>},
+                                    {Type::kS64, d.Has("hi") ? Map2<s64, s64, s64, MulHi<s64>>
+                                                             : Map2<s64, s64, s64, MulLo<s64>>}});
+  if (multiply == nullptr) return d.Fail("no such form");
+  d.counts().integer++;
+  Inst& first = d.Emit(multiply);
+  first.d = product;
+  first.a = a;
+  first.b = b;
+  Inst& second = d.Emit(CarryHandler(wide, in, d.Has("cc"), false));
+  second.d = to;
+  second.a = product;
+  second.b = c;
+  second.x = d.CarryFlag();
+  return true;
+}
+bool DecodeMadc(Decoder& d) { return EmitMadCarry(d, true); }
+
 bool DecodeMad(Decoder& d) {
   const Type t = d.TypeAt(0);
   if (IsFloatType(t)) return DecodeFloatFma(d);
-  if (d.Has("cc")) return d.Fail("no such form");
+  if (d.Has("cc")) return EmitMadCarry(d, false);
   if (d.Has("wide")) {
     const Type wide = DoubleWidth(t);
-    return EmitOperands(d, Pick(t, {{Type::kU16, Map3<u32, u16, u16, u32, MadWide<u16>>},
-                                    {Type::kS16, Map3<s32, s16, s16, s32, MadWide<s16>>},
-                                    {Type::kU32, Map3<u64, u32, u32, u64, MadWide<u32>>},
-                                    {Type::kS32, Map3<s64, s32, s32, s64, MadWide<s32>>}}),
+    return EmitOperands(d,
+                        Pick(t, {{Type::kU16, Map3<u32, u16, u16, u32, MadWide<u16>>},
+                                 {Type::kS16, Map3<s32, s16, s16, s32, MadWide<s16>>},
+                                 {Type::kU32, Map3<u64, u32, u32, u64, MadWide<u32>>},
+                                 {Type::kS32, Map3<s64, s32, s32, s64, MadWide<s32>>}}),
                         wide, {t, t, wide});
   }
   if (d.Has("hi")) {
     if (d.Has("sat")) return EmitOperands(d, Map3<s32, s32, s32, s32, MadHiSat>, t, {t, t, t});
-    return EmitOperands(d, Pick(t, {{Type::kU16, Map3<u16, u16, u16, u16, MadHi<u16>>},
-                                    {Type::kS16, Map3<s16, s16, s16, s16, MadHi<s16>>},
-                                    {Type::kU32, Map3<u32, u32, u32, u32, MadHi<u32>>},
-                                    {Type::kS32, Map3<s32, s32, s32, s32, MadHi<s32>>},
-                                    {Type::kU64, Map3<u64, u64, u64, u64, MadHi<u64>>},
-                                    {Type::kS64, Map3<s64, s64, s64, s64, MadHi<s64>>}}),
+    return EmitOperands(d,
+                        Pick(t, {{Type::kU16, Map3<u16, u16, u16, u16, MadHi<u16>>},
+                                 {Type::kS16, Map3<s16, s16, s16, s16, MadHi<s16>>},
+                                 {Type::kU32, Map3<u32, u32, u32, u32, MadHi<u32>>},
+                                 {Type::kS32, Map3<s32, s32, s32, s32, MadHi<s32>>},
+                                 {Type::kU64, Map3<u64, u64, u64, u64, MadHi<u64>>},
+                                 {Type::kS64, Map3<s64, s64, s64, s64, MadHi<s64>>}}),
                         t, {t, t, t});
   }
-  return EmitOperands(d, Pick(t, {{Type::kU16, Map3<u16, u16, u16, u16, MadLo<u16>>},
-                                  {Type::kS16, Map3<s16, s16, s16, s16, MadLo<s16>>},
-                                  {Type::kU32, Map3<u32, u32, u32, u32, MadLo<u32>>},
-                                  {Type::kS32, Map3<s32, s32, s32, s32, MadLo<s32>>},
-                                  {Type::kU64, Map3<u64, u64, u64, u64, MadLo<u64>>},
-                                  {Type::kS64, Map3<s64, s64, s64, s64, MadLo<s64>>}}),
+  return EmitOperands(d,
+                      Pick(t, {{Type::kU16, Map3<u16, u16, u16, u16, MadLo<u16>>},
+                               {Type::kS16, Map3<s16, s16, s16, s16, MadLo<s16>>},
+                               {Type::kU32, Map3<u32, u32, u32, u32, MadLo<u32>>},
+                               {Type::kS32, Map3<s32, s32, s32, s32, MadLo<s32>>},
+                               {Type::kU64, Map3<u64, u64, u64, u64, MadLo<u64>>},
+                               {Type::kS64, Map3<s64, s64, s64, s64, MadLo<s64>>}}),
                       t, {t, t, t});
 }
 bool DecodeDiv(Decoder& d) {
@@ -642,93 +488,94 @@ bool DecodeMax(Decoder& d) {
 bool DecodeAbs(Decoder& d) {
   const Type t = d.TypeAt(0);
   if (IsFloatType(t)) return DecodeFloatAbs(d);
-  return EmitOperands(d, Pick(t, {{Type::kS16, Map1<s16, s16, Abs<s16>>},
-                                  {Type::kS32, Map1<s32, s32, Abs<s32>>},
-                                  {Type::kS64, Map1<s64, s64, Abs<s64>>}}), t, {t});
+  return EmitOperands(d,
+                      Pick(t, {{Type::kS16, Map1<s16, s16, Abs<s16>>},
+                               {Type::kS32, Map1<s32, s32, Abs<s32>>},
+                               {Type::kS64, Map1<s64, s64, Abs<s64>>}}),
+                      t, {t});
 }
 bool DecodeNeg(Decoder& d) {
   const Type t = d.TypeAt(0);
   if (IsFloatType(t)) return DecodeFloatNeg(d);
-  return EmitOperands(d, Pick(t, {{Type::kS16, Map1<s16, s16, Neg<s16>>},
-                                  {Type::kS32, Map1<s32, s32, Neg<s32>>},
-                                  {Type::kS64, Map1<s64, s64, Neg<s64>>}}), t, {t});
+  return EmitOperands(d,
+                      Pick(t, {{Type::kS16, Map1<s16, s16, Neg<s16>>},
+                               {Type::kS32, Map1<s32, s32, Neg<s32>>},
+                               {Type::kS64, Map1<s64, s64, Neg<s64>>}}),
+                      t, {t});
 }
 bool DecodeSad(Decoder& d) {
   const Type t = d.TypeAt(0);
-  return EmitOperands(d, Pick(t, {{Type::kU32, Map3<u32, u32, u32, u32, Sad<u32>>},
-                                  {Type::kS32, Map3<s32, s32, s32, s32, Sad<s32>>},
-                                  {Type::kU64, Map3<u64, u64, u64, u64, Sad<u64>>},
-                                  {Type::kS64, Map3<s64, s64, s64, s64, Sad<s64>>}}),
+  return EmitOperands(d,
+                      Pick(t, {{Type::kU32, Map3<u32, u32, u32, u32, Sad<u32>>},
+                               {Type::kS32, Map3<s32, s32, s32, s32, Sad<s32>>},
+                               {Type::kU64, Map3<u64, u64, u64, u64, Sad<u64>>},
+                               {Type::kS64, Map3<s64, s64, s64, s64, Sad<s64>>}}),
                       t, {t, t, t});
 }
 
-bool EmitPredicate(Decoder& d, Handler handler, bool two) {
-  const std::uint32_t a = d.PredicateSource(d.Op(1));
-  const std::uint32_t b = two ? d.PredicateSource(d.Op(2)) : a;
-  const std::uint32_t to = d.PredicateDestination(d.Op(0));
-  d.counts().integer++;
-  Inst& inst = d.Emit(handler);
-  inst.d = to;
-  inst.a = a;
-  inst.b = b;
-  inst.imm = d.Op(1).negated ? std::int64_t{kFull} : 0;
-  inst.x = two && d.Op(2).negated ? kFull : 0;
-  return true;
-}
 bool DecodeAnd(Decoder& d) {
   const Type t = d.TypeAt(0);
-  if (t == Type::kPred) return EmitPredicate(d, PredicateLogic<0>, true);
+  if (t == Type::kPred) return DecodePredicateLogic(d, Logic::kAnd);
   return EmitOperands(d, Pick(t, {GROVE_BITS2(And)}), t, {t, t});
 }
 bool DecodeOr(Decoder& d) {
   const Type t = d.TypeAt(0);
-  if (t == Type::kPred) return EmitPredicate(d, PredicateLogic<1>, true);
+  if (t == Type::kPred) return DecodePredicateLogic(d, Logic::kOr);
   return EmitOperands(d, Pick(t, {GROVE_BITS2(Or)}), t, {t, t});
 }
 bool DecodeXor(Decoder& d) {
   const Type t = d.TypeAt(0);
-  if (t == Type::kPred) return EmitPredicate(d, PredicateLogic<2>, true);
+  if (t == Type::kPred) return DecodePredicateLogic(d, Logic::kXor);
   return EmitOperands(d, Pick(t, {GROVE_BITS2(Xor)}), t, {t, t});
 }
 bool DecodeNot(Decoder& d) {
   const Type t = d.TypeAt(0);
-  if (t == Type::kPred) return EmitPredicate(d, PredicateLogic<4>, false);
-  return EmitOperands(d, Pick(t, {{Type::kB16, Map1<u16, u16, Not<u16>>},
-                                  {Type::kB32, Map1<u32, u32, Not<u32>>},
-                                  {Type::kB64, Map1<u64, u64, Not<u64>>}}), t, {t});
+  if (t == Type::kPred) return DecodePredicateLogic(d, Logic::kNot);
+  return EmitOperands(d,
+                      Pick(t, {{Type::kB16, Map1<u16, u16, Not<u16>>},
+                               {Type::kB32, Map1<u32, u32, Not<u32>>},
+                               {Type::kB64, Map1<u64, u64, Not<u64>>}}),
+                      t, {t});
 }
 bool DecodeCnot(Decoder& d) {
   const Type t = d.TypeAt(0);
-  return EmitOperands(d, Pick(t, {{Type::kB16, Map1<u16, u16, CNot<u16>>},
-                                  {Type::kB32, Map1<u32, u32, CNot<u32>>},
-                                  {Type::kB64, Map1<u64, u64, CNot<u64>>}}), t, {t});
+  return EmitOperands(d,
+                      Pick(t, {{Type::kB16, Map1<u16, u16, CNot<u16>>},
+                               {Type::kB32, Map1<u32, u32, CNot<u32>>},
+                               {Type::kB64, Map1<u64, u64, CNot<u64>>}}),
+                      t, {t});
 }
 bool DecodeShl(Decoder& d) {
   const Type t = d.TypeAt(0);
-  return EmitOperands(d, Pick(t, {{Type::kB16, Map2<u16, u16, u32, Shl<u16>>},
-                                  {Type::kB32, Map2<u32, u32, u32, Shl<u32>>},
-                                  {Type::kB64, Map2<u64, u64, u32, Shl<u64>>}}),
+  return EmitOperands(d,
+                      Pick(t, {{Type::kB16, Map2<u16, u16, u32, Shl<u16>>},
+                               {Type::kB32, Map2<u32, u32, u32, Shl<u32>>},
+                               {Type::kB64, Map2<u64, u64, u32, Shl<u64>>}}),
                       t, {t, Type::kU32});
 }
 bool DecodeShr(Decoder& d) {
   const Type t = d.TypeAt(0);
-  return EmitOperands(
-      d, Pick(t, {{Type::kB16, Map2<u16, u16, u32, Shr<u16>>}, {Type::kU16, Map2<u16, u16, u32, Shr<u16>>},
-                  {Type::kS16, Map2<s16, s16, u32, Shr<s16>>},
-                  {Type::kB32, Map2<u32, u32, u32, Shr<u32>>}, {Type::kU32, Map2<u32, u32, u32, Shr<u32>>},
-                  {Type::kS32, Map2<s32, s32, u32, Shr<s32>>},
-                  {Type::kB64, Map2<u64, u64, u32, Shr<u64>>}, {Type::kU64, Map2<u64, u64, u32, Shr<u64>>},
-                  {Type::kS64, Map2<s64, s64, u32, Shr<s64>>}}),
-      t, {t, Type::kU32});
+  return EmitOperands(d,
+                      Pick(t, {{Type::kB16, Map2<u16, u16, u32, Shr<u16>>},
+                               {Type::kU16, Map2<u16, u16, u32, Shr<u16>>},
+                               {Type::kS16, Map2<s16, s16, u32, Shr<s16>>},
+                               {Type::kB32, Map2<u32, u32, u32, Shr<u32>>},
+                               {Type::kU32, Map2<u32, u32, u32, Shr<u32>>},
+                               {Type::kS32, Map2<s32, s32, u32, Shr<s32>>},
+                               {Type::kB64, Map2<u64, u64, u32, Shr<u64>>},
+                               {Type::kU64, Map2<u64, u64, u32, Shr<u64>>},
+                               {Type::kS64, Map2<s64, s64, u32, Shr<s64>>}}),
+                      t, {t, Type::kU32});
 }
 bool DecodeShf(Decoder& d) {
   const bool left = d.Has("l"), wrap = d.Has("wrap");
   const Type t = Type::kB32;
-  return EmitOperands(d, left ? (wrap ? Map3<u32, u32, u32, u32, ShfLeftWrap>
-                                      : Map3<u32, u32, u32, u32, ShfLeftClamp>)
-                              : (wrap ? Map3<u32, u32, u32, u32, ShfRightWrap>
-                                      : Map3<u32, u32, u32, u32, ShfRightClamp>),
-                      t, {t, t, t});
+  return EmitOperands(
+      d,
+      left ? (wrap ? Map3<u32, u32, u32, u32, ShfLeftWrap> : Map3<u32, u32, u32, u32, ShfLeftClamp>)
+           : (wrap ? Map3<u32, u32, u32, u32, ShfRightWrap>
+                   : Map3<u32, u32, u32, u32, ShfRightClamp>),
+      t, {t, t, t});
 }
 bool DecodeLop3(Decoder& d) {
   const Type t = Type::kB32;
@@ -766,25 +613,31 @@ bool DecodeBrev(Decoder& d) {
 bool DecodeBfind(Decoder& d) {
   const Type t = d.TypeAt(0);
   const bool shift = d.Has("shiftamt");
-  return EmitOperands(
-      d, Pick(t, {{Type::kU32, shift ? Map1<u32, u32, Bfind<u32, true>> : Map1<u32, u32, Bfind<u32, false>>},
-                  {Type::kS32, shift ? Map1<u32, s32, Bfind<s32, true>> : Map1<u32, s32, Bfind<s32, false>>},
-                  {Type::kU64, shift ? Map1<u32, u64, Bfind<u64, true>> : Map1<u32, u64, Bfind<u64, false>>},
-                  {Type::kS64, shift ? Map1<u32, s64, Bfind<s64, true>> : Map1<u32, s64, Bfind<s64, false>>}}),
-      Type::kU32, {t});
+  return EmitOperands(d,
+                      Pick(t, {{Type::kU32, shift ? Map1<u32, u32, Bfind<u32, true>>
+                                                  : Map1<u32, u32, Bfind<u32, false>>},
+                               {Type::kS32, shift ? Map1<u32, s32, Bfind<s32, true>>
+                                                  : Map1<u32, s32, Bfind<s32, false>>},
+                               {Type::kU64, shift ? Map1<u32, u64, Bfind<u64, true>>
+                                                  : Map1<u32, u64, Bfind<u64, false>>},
+                               {Type::kS64, shift ? Map1<u32, s64, Bfind<s64, true>>
+                                                  : Map1<u32, s64, Bfind<s64, false>>}}),
+                      Type::kU32, {t});
 }
 bool DecodeBfe(Decoder& d) {
   const Type t = d.TypeAt(0);
-  return EmitOperands(d, Pick(t, {{Type::kU32, Map3<u32, u32, u32, u32, Bfe<u32>>},
-                                  {Type::kS32, Map3<s32, s32, u32, u32, Bfe<s32>>},
-                                  {Type::kU64, Map3<u64, u64, u32, u32, Bfe<u64>>},
-                                  {Type::kS64, Map3<s64, s64, u32, u32, Bfe<s64>>}}),
+  return EmitOperands(d,
+                      Pick(t, {{Type::kU32, Map3<u32, u32, u32, u32, Bfe<u32>>},
+                               {Type::kS32, Map3<s32, s32, u32, u32, Bfe<s32>>},
+                               {Type::kU64, Map3<u64, u64, u32, u32, Bfe<u64>>},
+                               {Type::kS64, Map3<s64, s64, u32, u32, Bfe<s64>>}}),
                       t, {t, Type::kU32, Type::kU32});
 }
 bool DecodeBfi(Decoder& d) {
   const Type t = d.TypeAt(0);
-  return EmitOperands(d, SizeOf(t) == 8 ? Map4<u64, u64, u64, u32, u32, Bfi<u64>>
-                                        : Map4<u32, u32, u32, u32, u32, Bfi<u32>>,
+  return EmitOperands(d,
+                      SizeOf(t) == 8 ? Map4<u64, u64, u64, u32, u32, Bfi<u64>>
+                                     : Map4<u32, u32, u32, u32, u32, Bfi<u32>>,
                       t, {t, t, Type::kU32, Type::kU32});
 }
 bool DecodeBmsk(Decoder& d) {
@@ -795,152 +648,24 @@ bool DecodeBmsk(Decoder& d) {
 bool DecodeDp4a(Decoder& d) {
   const bool a = IsSigned(d.TypeAt(0)), b = IsSigned(d.TypeAt(1));
   const Type t = Type::kB32;
-  return EmitOperands(d, a ? (b ? Map3<u32, u32, u32, u32, Dp4a<s8, s8>> : Map3<u32, u32, u32, u32, Dp4a<s8, u8>>)
-                           : (b ? Map3<u32, u32, u32, u32, Dp4a<u8, s8>> : Map3<u32, u32, u32, u32, Dp4a<u8, u8>>),
-                      t, {t, t, t});
+  return EmitOperands(
+      d,
+      a ? (b ? Map3<u32, u32, u32, u32, Dp4a<s8, s8>> : Map3<u32, u32, u32, u32, Dp4a<s8, u8>>)
+        : (b ? Map3<u32, u32, u32, u32, Dp4a<u8, s8>> : Map3<u32, u32, u32, u32, Dp4a<u8, u8>>),
+      t, {t, t, t});
 }
 template <bool kHigh>
 Handler Dp2aHandler(bool a, bool b) {
-  return a ? (b ? Map3<u32, u32, u32, u32, Dp2a<s16, s8, kHigh>> : Map3<u32, u32, u32, u32, Dp2a<s16, u8, kHigh>>)
-           : (b ? Map3<u32, u32, u32, u32, Dp2a<u16, s8, kHigh>> : Map3<u32, u32, u32, u32, Dp2a<u16, u8, kHigh>>);
+  return a ? (b ? Map3<u32, u32, u32, u32, Dp2a<s16, s8, kHigh>>
+                : Map3<u32, u32, u32, u32, Dp2a<s16, u8, kHigh>>)
+           : (b ? Map3<u32, u32, u32, u32, Dp2a<u16, s8, kHigh>>
+                : Map3<u32, u32, u32, u32, Dp2a<u16, u8, kHigh>>);
 }
 bool DecodeDp2a(Decoder& d) {
   const bool a = IsSigned(d.TypeAt(0)), b = IsSigned(d.TypeAt(1));
   const Type t = Type::kB32;
   return EmitOperands(d, d.Has("hi") ? Dp2aHandler<true>(a, b) : Dp2aHandler<false>(a, b), t,
                       {t, t, t});
-}
-
-Handler HandlerForCompare(Type t, const std::string& op, bool flush) {
-  switch (t) {
-    case Type::kB16: case Type::kU16: return CompareHandler<u16>(op, false, false);
-    case Type::kS16: return CompareHandler<s16>(op, false, false);
-    case Type::kB32: case Type::kU32: return CompareHandler<u32>(op, false, false);
-    case Type::kS32: return CompareHandler<s32>(op, false, false);
-    case Type::kB64: case Type::kU64: return CompareHandler<u64>(op, false, false);
-    case Type::kS64: return CompareHandler<s64>(op, false, false);
-    case Type::kF32: return CompareHandler<float>(op, true, flush);
-    case Type::kF64: return CompareHandler<double>(op, true, false);
-    default: return nullptr;
-  }
-}
-
-std::int64_t Combination(Decoder& d) {
-  if (d.Has("and")) return 1;
-  if (d.Has("or")) return 2;
-  if (d.Has("xor")) return 3;
-  return 0;
-}
-
-bool DecodeSetp(Decoder& d) {
-  const Type t = d.TypeAt(0);
-  if (t == Type::kF16 || t == Type::kBF16 || t == Type::kF16x2 || t == Type::kBF16x2) {
-    return DecodeHalfSetp(d);
-  }
-  const Handler h = d.statement().modifiers.empty()
-                        ? nullptr
-                        : HandlerForCompare(t, d.statement().modifiers[0], d.Has("ftz"));
-  if (h == nullptr) return d.Fail("no such comparison");
-  const std::uint32_t a = d.Source(d.Op(1), t), b = d.Source(d.Op(2), t);
-  std::int64_t mode = Combination(d);
-  std::uint32_t c = 0;
-  if (mode != 0) {
-    c = d.PredicateSource(d.Op(3));
-    if (d.Op(3).negated) mode |= 0x100;
-  }
-  const std::uint32_t p = d.PredicateDestination(d.Op(0));
-  const std::uint32_t q = d.Op(0).pair.empty() ? 0 : d.PredicateDestination(d.Op(0).pair[0]);
-  d.counts().integer++;
-  Inst& inst = d.Emit(h);
-  inst.d = p;
-  inst.a = a;
-  inst.b = b;
-  inst.c = q;
-  inst.imm = mode;
-  inst.x = c;
-  return true;
-}
-
-// set.cmp[.bool].dtype.stype d, a, b [, c]
-bool DecodeSet(Decoder& d) {
-  const Type result = d.TypeAt(0), t = d.TypeAt(1);
-  const Handler h = d.statement().modifiers.empty()
-                        ? nullptr
-                        : HandlerForCompare(t, d.statement().modifiers[0], d.Has("ftz"));
-  if (h == nullptr) return d.Fail("no such comparison");
-  const std::uint32_t a = d.Source(d.Op(1), t), b = d.Source(d.Op(2), t);
-  std::int64_t mode = Combination(d);
-  std::uint32_t c = 0;
-  if (mode != 0) {
-    c = d.PredicateSource(d.Op(3));
-    if (d.Op(3).negated) mode |= 0x100;
-  }
-  const std::uint32_t to = d.Destination(d.Op(0), result);
-  const std::uint32_t p = d.Temporary(false);
-  d.counts().integer++;
-  Inst& compare = d.Emit(h);
-  compare.d = p;
-  compare.a = a;
-  compare.b = b;
-  compare.imm = mode;
-  compare.x = c;
-  Inst& inst = d.Emit(FromPredicate<u32>);
-  inst.d = to;
-  inst.c = p;
-  inst.imm = result == Type::kF32 ? 0x3f800000 : std::int64_t{kFull};
-  return SizeOf(result) == 4 || d.Fail("no such form");
-}
-
-bool DecodeSelp(Decoder& d) {
-  const Type t = d.TypeAt(0);
-  const std::uint32_t a = d.Source(d.Op(1), t), b = d.Source(d.Op(2), t);
-  const std::uint32_t c = d.PredicateSource(d.Op(3));
-  const std::uint32_t to = d.Destination(d.Op(0), t);
-  d.counts().integer++;
-  Inst& inst = d.Emit(SizeOf(t) == 8 ? Selp<u64> : Selp<u32>);
-  inst.d = to;
-  inst.a = a;
-  inst.b = b;
-  inst.c = c;
-  inst.imm = d.Op(3).negated ? std::int64_t{kFull} : 0;
-  return true;
-}
-
-bool DecodeSlct(Decoder& d) {
-  const Type t = d.TypeAt(0), c = d.TypeAt(1);
-  const bool f = c == Type::kF32;
-  return EmitOperands(d, SizeOf(t) == 8 ? (f ? Map3<u64, u64, u64, float, SlctF<u64>> : Map3<u64, u64, u64, s32, Slct<u64>>)
-                                        : (f ? Map3<u32, u32, u32, float, SlctF<u32>> : Map3<u32, u32, u32, s32, Slct<u32>>),
-                      t, {t, t, c});
-}
-
-bool DecodeMov(Decoder& d) {
-  const Type t = d.TypeAt(0);
-  if (t == Type::kPred) return EmitPredicate(d, PredicateLogic<3>, false);
-  const Operand& to = d.Op(0);
-  const Operand& from = d.Op(1);
-  const bool unpack = to.kind == Operand::Kind::kVector, pack = from.kind == Operand::Kind::kVector;
-  if (unpack || pack) {
-    const std::vector<Operand>& parts = unpack ? to.elements : from.elements;
-    const int bytes = SizeOf(t);
-    if (parts.size() < 2 || parts.size() > 4 || bytes > 8 || bytes < 2) return d.Fail("no such form");
-    const int bits = 8 * bytes / static_cast<int>(parts.size());
-    const Type part = bits == 32 ? Type::kB32 : bits == 16 ? Type::kB16 : Type::kB8;
-    std::vector<std::uint32_t> extra{static_cast<std::uint32_t>(parts.size())};
-    for (const Operand& o : parts) extra.push_back(unpack ? d.Destination(o, part) : d.Source(o, part));
-    const std::uint32_t whole = unpack ? d.Source(from, t) : d.Destination(to, t);
-    d.counts().integer++;
-    const std::uint32_t x = d.AddExtra(extra);
-    Inst& inst = d.Emit(unpack ? MovUnpack : MovPack);
-    inst.d = inst.a = whole;
-    inst.b = bytes == 8 ? 1 : 0;
-    inst.imm = bits;
-    inst.x = x;
-    return true;
-  }
-  if (t == Type::kNone || SizeOf(t) > 8) return d.Fail("no such form");
-  return EmitOperands(d, SizeOf(t) == 8 ? Map1<u64, u64, Move<u64>> : Map1<u32, u32, Move<u32>>, t,
-                      {t});
 }
 
 }  // namespace
@@ -953,6 +678,7 @@ void RegisterInteger(OpcodeTable& table) {
   table["mul"] = {DecodeMul};
   table["mul24"] = {DecodeMul24};
   table["mad"] = {DecodeMad};
+  table["madc"] = {DecodeMadc};
   table["div"] = {DecodeDiv};
   table["rem"] = {DecodeRem};
   table["min"] = {DecodeMin};
@@ -979,11 +705,6 @@ void RegisterInteger(OpcodeTable& table) {
   table["bmsk"] = {DecodeBmsk};
   table["dp4a"] = {DecodeDp4a};
   table["dp2a"] = {DecodeDp2a};
-  table["setp"] = {DecodeSetp};
-  table["set"] = {DecodeSet};
-  table["selp"] = {DecodeSelp};
-  table["slct"] = {DecodeSlct};
-  table["mov"] = {DecodeMov};
 }
 
 }  // namespace grove::emulator

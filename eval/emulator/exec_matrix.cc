@@ -1,6 +1,7 @@
-// Tensor core instructions: wmma, mma.sync, ldmatrix, stmatrix, movmatrix. Fragments lie in registers
-// as the PTX manual says for mma.sync; those of wmma are two m16n8 tiles side by side, as on sm_80
-// and newer (checked against an H200). Products are exact, sums are taken in binary32 in order of k.
+// Tensor core instructions: wmma, mma.sync, ldmatrix, stmatrix, movmatrix. Fragments lie in
+// registers as the PTX manual says for mma.sync; those of wmma are two m16n8 tiles side by side, as
+// on sm_80 and newer (checked against an H200). Products are exact, sums are taken in binary32 in
+// order of k.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,13 +10,11 @@
 #include "eval/emulator/access.h"
 #include "eval/emulator/checks.h"
 #include "eval/emulator/decoder.h"
+#include "eval/emulator/emit.h"
 #include "eval/emulator/lanes.h"
 #include "eval/emulator/softfloat.h"
 
 namespace grove::emulator {
-
-bool SpaceOf(Decoder& d, Space& space);  // exec_memory.cc
-
 namespace {
 
 using u16 = std::uint16_t;
@@ -49,7 +48,8 @@ Place PlaceOf(Role role, int m, int k, int per, int r, int i, int lane) {
       return {2 * t + i + 8 * rr, n};
     }
     case kC: {
-      if (m == 8) return per == 1 ? Place{g, 2 * t + (r & 1) + 8 * (r >> 1)} : Place{g, 2 * t + i + 8 * r};
+      if (m == 8)
+        return per == 1 ? Place{g, 2 * t + (r & 1) + 8 * (r >> 1)} : Place{g, 2 * t + i + 8 * r};
       const int tile = per == 1 ? 4 : 2;
       const int rr = r % tile, which = r / tile;
       const int row = per == 1 ? g + 8 * (rr >> 1) : g + 8 * rr;
@@ -62,9 +62,16 @@ Place PlaceOf(Role role, int m, int k, int per, int r, int i, int lane) {
 
 int PerRegister(Type t) {
   switch (t) {
-    case Type::kF16: case Type::kBF16: return 2;
-    case Type::kS8: case Type::kU8: case Type::kE4M3: case Type::kE5M2: return 4;
-    default: return 1;
+    case Type::kF16:
+    case Type::kBF16:
+      return 2;
+    case Type::kS8:
+    case Type::kU8:
+    case Type::kE4M3:
+    case Type::kE5M2:
+      return 4;
+    default:
+      return 1;
   }
 }
 
@@ -73,7 +80,8 @@ int PerRegister(Type t) {
 u32 TableFor(Program& program, Role role, int m, int n, int k, int per, int registers,
              bool packed = false) {
   const std::array<int, 6> key{packed ? role + 8 : role, m, n, k, per, registers};
-  const auto [found, fresh] = program.table_index.try_emplace(key, static_cast<u32>(program.tables.size()));
+  const auto [found, fresh] =
+      program.table_index.try_emplace(key, static_cast<u32>(program.tables.size()));
   if (!fresh) return found->second;
   const int columns = role == kA ? k : n;
   std::vector<u16> table;
@@ -91,12 +99,18 @@ u32 TableFor(Program& program, Role role, int m, int n, int k, int per, int regi
 
 float ElementToFloat(Type t, u32 bits) {
   switch (t) {
-    case Type::kF16: return HalfBits(bits & 0xffff);
-    case Type::kBF16: return BFloatBits(bits & 0xffff);
-    case Type::kTF32: return TruncateTf32(std::bit_cast<float>(bits));
-    case Type::kE4M3: return static_cast<float>(Fp8Value(bits & 0xff, false));
-    case Type::kE5M2: return static_cast<float>(Fp8Value(bits & 0xff, true));
-    default: return std::bit_cast<float>(bits);
+    case Type::kF16:
+      return HalfBits(bits & 0xffff);
+    case Type::kBF16:
+      return BFloatBits(bits & 0xffff);
+    case Type::kTF32:
+      return TruncateTf32(std::bit_cast<float>(bits));
+    case Type::kE4M3:
+      return static_cast<float>(Fp8Value(bits & 0xff, false));
+    case Type::kE5M2:
+      return static_cast<float>(Fp8Value(bits & 0xff, true));
+    default:
+      return std::bit_cast<float>(bits);
   }
 }
 
@@ -105,7 +119,8 @@ void GatherHalf(const u32* from, const u16* table, float* to) {
 #if defined(__F16C__)
   alignas(32) float values[2 * kLanes];
   for (int i = 0; i < 2 * kLanes; i += 8) {
-    const __m128i h = _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(from + i / 2)));
+    const __m128i h =
+        _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(from + i / 2)));
     _mm256_store_ps(values + i, _mm256_cvtph_ps(h));
   }
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -132,7 +147,8 @@ void Gather(Warp& w, const u32* registers, u32 count, Type t, const u16* table, 
     }
     for (u32 i = 0; i < per; ++i, table += kLanes) {
       if (t == Type::kF32) {
-        for (int lane = 0; lane < kLanes; ++lane) to[table[lane]] = std::bit_cast<float>(from[lane]);
+        for (int lane = 0; lane < kLanes; ++lane)
+          to[table[lane]] = std::bit_cast<float>(from[lane]);
       } else {
         for (int lane = 0; lane < kLanes; ++lane) {
           to[table[lane]] = ElementToFloat(t, from[lane] >> (i * bits));
@@ -142,7 +158,8 @@ void Gather(Warp& w, const u32* registers, u32 count, Type t, const u16* table, 
   }
 }
 
-void Scatter(Warp& w, const u32* registers, u32 count, Type t, const u16* table, const float* from) {
+void Scatter(Warp& w, const u32* registers, u32 count, Type t, const u16* table,
+             const float* from) {
   for (u32 r = 0; r < count; ++r) {
     u32* to = w.At<u32>(registers[r]);
     if (PerRegister(t) == 1) {
@@ -200,9 +217,12 @@ const Inst* Multiply(Warp& w, const Inst* ip) {
   e += p.b_count;
   Gather(w, e, p.c_count, static_cast<Type>(p.c_type), tables[p.c_table].data(), c);
   e += p.c_count;
-  if (p.n == 8) MultiplyRows<8>(a, b, c, p.m, p.k);
-  else if (p.n == 16) MultiplyRows<16>(a, b, c, p.m, p.k);
-  else MultiplyRows<32>(a, b, c, p.m, p.k);
+  if (p.n == 8)
+    MultiplyRows<8>(a, b, c, p.m, p.k);
+  else if (p.n == 16)
+    MultiplyRows<16>(a, b, c, p.m, p.k);
+  else
+    MultiplyRows<32>(a, b, c, p.m, p.k);
   Scatter(w, e, p.d_count, static_cast<Type>(p.d_type), tables[p.d_table].data(), c);
   return ip + 1;
 }
@@ -222,8 +242,9 @@ const Inst* MultiplyInteger(Warp& w, const Inst* ip) {
       for (u32 i = 0; i < 4; ++i, table += kLanes) {
         for (int lane = 0; lane < kLanes; ++lane) {
           const u32 byte = from[lane] >> (8 * i) & 0xff;
-          to[table[lane]] = static_cast<Type>(type) == Type::kS8 ? std::int32_t{static_cast<std::int8_t>(byte)}
-                                                                 : static_cast<std::int32_t>(byte);
+          to[table[lane]] = static_cast<Type>(type) == Type::kS8
+                                ? std::int32_t{static_cast<std::int8_t>(byte)}
+                                : static_cast<std::int32_t>(byte);
         }
       }
     }
@@ -296,8 +317,8 @@ const Inst* Move(Warp& w, const Inst* ip) {
   kind.bytes = t.bytes;
   kind.store = t.store != 0;
   const u64 base = address[first] + WindowOf(kind.space);
-  const u64 stride = t.stride == 0 ? (t.transposed != 0 ? t.rows : t.columns)
-                                   : w.At<u32>(t.stride)[first];
+  const u64 stride =
+      t.stride == 0 ? (t.transposed != 0 ? t.rows : t.columns) : w.At<u32>(t.stride)[first];
   const auto offset_of = [&](u32 place) {
     const u64 row = place >> 8, column = place & 0xff;
     return (t.transposed != 0 ? column * stride + row : row * stride + column) * t.bytes;
@@ -342,8 +363,10 @@ const Inst* Move(Warp& w, const Inst* ip) {
       };
       if (t.per == 1) {
         for (int lane = 0; lane < kLanes; ++lane) {
-          if (kind.store) std::memcpy(cell(0, lane), reg + lane, 4);
-          else std::memcpy(reg + lane, cell(0, lane), 4);
+          if (kind.store)
+            std::memcpy(cell(0, lane), reg + lane, 4);
+          else
+            std::memcpy(reg + lane, cell(0, lane), 4);
         }
       } else {
         for (int lane = 0; lane < kLanes; ++lane) {
@@ -364,8 +387,9 @@ const Inst* Move(Warp& w, const Inst* ip) {
       for (int lane = 0; lane < kLanes; ++lane) {
         const u64 at = offset_of(table[lane]);
         u32 value = reg[lane] >> (i * bits % 32);
-        std::byte* cell = ResolveLane(w, ip, kind, base + at, lane,
-                                      static_cast<const std::byte*>(static_cast<const void*>(&value)));
+        std::byte* cell =
+            ResolveLane(w, ip, kind, base + at, lane,
+                        static_cast<const std::byte*>(static_cast<const void*>(&value)));
         if (cell == nullptr) return nullptr;
         if (kind.store) {
           std::memcpy(cell, &value, t.bytes);
@@ -406,8 +430,10 @@ const Inst* MoveMatrices(Warp& w, const Inst* ip) {
       const u32 value = w.At<u32>(e[j])[lane];
       for (int i = 0; i < 2; ++i) {
         const auto half = static_cast<u16>(value >> (16 * i));
-        if (trans) matrix[j][2 * (lane % 4) + i][lane / 4] = half;
-        else matrix[j][lane / 4][2 * (lane % 4) + i] = half;
+        if (trans)
+          matrix[j][2 * (lane % 4) + i][lane / 4] = half;
+        else
+          matrix[j][lane / 4][2 * (lane % 4) + i] = half;
       }
     }
   }
@@ -416,8 +442,10 @@ const Inst* MoveMatrices(Warp& w, const Inst* ip) {
     std::byte* host = ResolveLane(w, ip, kind, address[row], static_cast<int>(row),
                                   static_cast<const std::byte*>(static_cast<const void*>(line)));
     if (host == nullptr) return nullptr;
-    if (store) std::memcpy(host, line, 16);
-    else std::memcpy(line, host, 16);
+    if (store)
+      std::memcpy(host, line, 16);
+    else
+      std::memcpy(line, host, 16);
   }
   for (u32 j = 0; !store && j < ip->d; ++j) {
     u32* to = w.At<u32>(e[j]);
@@ -529,11 +557,14 @@ bool EmitProduct(Decoder& d, const Shape& s, Type a, Type b, Type c, Type dt) {
   p.d_table = table(kC, dt, p.d_count);
   std::vector<u32> extra(kProductWords);
   std::memcpy(extra.data(), &p, sizeof(p));
-  for (const auto* list : {&ra, &rb, &rc, &rd}) extra.insert(extra.end(), list->begin(), list->end());
+  for (const auto* list : {&ra, &rb, &rc, &rd})
+    extra.insert(extra.end(), list->begin(), list->end());
   const double flops = 2.0 * s.m * s.n * s.k;
   d.counts().tensor++;
-  if (a == Type::kTF32) d.counts().tensor_flops_tf32 += flops;
-  else d.counts().tensor_flops_f16 += flops;
+  if (a == Type::kTF32)
+    d.counts().tensor_flops_tf32 += flops;
+  else
+    d.counts().tensor_flops_f16 += flops;
   const u32 x = d.AddExtra(extra);
   d.Emit(a == Type::kS8 || a == Type::kU8 ? MultiplyInteger : Multiply).x = x;
   return true;
@@ -542,13 +573,17 @@ bool EmitProduct(Decoder& d, const Shape& s, Type a, Type b, Type c, Type dt) {
 bool KnownShape(const Shape& s, Type a, bool wmma) {
   if (wmma) {
     if (a == Type::kTF32) return s.m == 16 && s.n == 16 && s.k == 8;
-    return s.k == 16 && ((s.m == 16 && s.n == 16) || (s.m == 32 && s.n == 8) || (s.m == 8 && s.n == 32));
+    return s.k == 16 &&
+           ((s.m == 16 && s.n == 16) || (s.m == 32 && s.n == 8) || (s.m == 8 && s.n == 32));
   }
   if (s.m != 16 || s.n != 8) return false;
   switch (PerRegister(a)) {
-    case 1: return s.k == 4 || s.k == 8;
-    case 2: return s.k == 8 || s.k == 16;
-    default: return s.k == 16 || s.k == 32;
+    case 1:
+      return s.k == 4 || s.k == 8;
+    case 2:
+      return s.k == 8 || s.k == 16;
+    default:
+      return s.k == 16 || s.k == 32;
   }
 }
 
@@ -562,8 +597,10 @@ bool DecodeMma(Decoder& d) {
       const auto one = [&](const Operand& r) {
         extra.push_back(destination ? d.Destination(r, Type::kF64) : d.Source(r, Type::kF64));
       };
-      if (o.kind == Operand::Kind::kVector) std::for_each(o.elements.begin(), o.elements.end(), one);
-      else one(o);
+      if (o.kind == Operand::Kind::kVector)
+        std::for_each(o.elements.begin(), o.elements.end(), one);
+      else
+        one(o);
     };
     add(d.Op(1), false);
     add(d.Op(2), false);
@@ -577,8 +614,9 @@ bool DecodeMma(Decoder& d) {
   }
   const bool integer = a == Type::kS8 || a == Type::kU8;
   const bool same = integer ? (b == Type::kS8 || b == Type::kU8) : PerRegister(a) == PerRegister(b);
-  const bool sums = integer ? dt == Type::kS32 && c == Type::kS32
-                            : (dt == Type::kF32 || dt == Type::kF16) && (c == Type::kF32 || c == Type::kF16);
+  const bool sums =
+      integer ? dt == Type::kS32 && c == Type::kS32
+              : (dt == Type::kF32 || dt == Type::kF16) && (c == Type::kF32 || c == Type::kF16);
   const bool operands = integer || a == Type::kF16 || a == Type::kBF16 || a == Type::kTF32 ||
                         a == Type::kE4M3 || a == Type::kE5M2;
   if (!same || !sums || !operands || !KnownShape(s, a, false)) return d.Fail("no such form");
@@ -618,7 +656,8 @@ bool DecodeTransfer(Decoder& d, bool store) {
   f.bytes = static_cast<u32>(SizeOf(t));
   f.per = static_cast<u32>(PerRegister(t));
   f.count = static_cast<u32>(need);
-  f.table = TableFor(d.program(), role, s.m, s.n, s.k, PerRegister(t), static_cast<int>(need), true);
+  f.table =
+      TableFor(d.program(), role, s.m, s.n, s.k, PerRegister(t), static_cast<int>(need), true);
   f.space = static_cast<u32>(space);
   f.wide = address.wide ? 1 : 0;
   f.stride = d.count() > 2 ? d.Source(d.Op(2), Type::kB32) : 0;
@@ -629,8 +668,10 @@ bool DecodeTransfer(Decoder& d, bool store) {
   extra.insert(extra.end(), registers.begin(), registers.end());
   Counters& c = d.counts();
   const auto n = static_cast<std::int64_t>(need);
-  if (space == Space::kShared) (store ? c.shared_stores : c.shared_loads) += n;
-  else (store ? c.global_stores : c.global_loads) += n;
+  if (space == Space::kShared)
+    (store ? c.shared_stores : c.shared_loads) += n;
+  else
+    (store ? c.global_stores : c.global_loads) += n;
   const u32 x = d.AddExtra(extra);
   Inst& inst = d.Emit(Move);
   inst.a = address.base;
@@ -665,8 +706,10 @@ bool DecodeMatrices(Decoder& d, bool store) {
   Registers(d, d.Op(store ? 1 : 0), !store, registers);
   if (registers.size() != n) return d.Fail("the wrong number of registers");
   const Address address = d.ResolveAddress(d.Op(store ? 0 : 1));
-  if (store) d.counts().shared_stores++;
-  else d.counts().shared_loads++;
+  if (store)
+    d.counts().shared_stores++;
+  else
+    d.counts().shared_loads++;
   const u32 x = d.AddExtra(registers);
   Inst& inst = d.Emit(MoveMatrices);
   inst.d = static_cast<u32>(n);

@@ -4,6 +4,7 @@
 #include "eval/emulator/access.h"
 #include "eval/emulator/control.h"
 #include "eval/emulator/decoder.h"
+#include "eval/emulator/emit.h"
 #include "eval/emulator/lanes.h"
 
 namespace grove::emulator {
@@ -15,7 +16,7 @@ using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 
 // Inst: a base, imm offset, x registers in extra, b flags below.
-constexpr u32 kWide = 1;     // the base has 64 bits
+constexpr u32 kWide = 1;  // the base has 64 bits
 constexpr u32 kStrong = 2;
 constexpr u32 kSpaceShift = 4;
 
@@ -40,7 +41,8 @@ inline D Extend(E e) {
 // An access to local memory, aligned and inside it in every lane.
 bool IsPlainLocal(const Warp& w, const Inst* ip, const Pattern& p, u64 bytes) {
   return static_cast<Space>(ip->b >> kSpaceShift) == Space::kLocal && p.low <= p.high &&
-         p.high <= w.local_stride && bytes <= w.local_stride - p.high && (p.bits & (bytes - 1)) == 0;
+         p.high <= w.local_stride && bytes <= w.local_stride - p.high &&
+         (p.bits & (bytes - 1)) == 0;
 }
 inline std::byte* LocalCell(Warp& w, int lane, u64 offset) {
   return w.local.data() + static_cast<std::size_t>(lane) * w.local_stride + offset;
@@ -73,7 +75,8 @@ const Inst* Load(Warp& w, const Inst* ip) {
   alignas(64) u64 address[kLanes];
   LaneAddresses(w, ip->a, (ip->b & kWide) != 0, ip->imm, address);
   constexpr u64 kBytes = sizeof(E) * V;
-  if (w.slow_memory) [[unlikely]] return LoadSlow<E, D, V>(w, ip, address);
+  if (w.slow_memory) [[unlikely]]
+    return LoadSlow<E, D, V>(w, ip, address);
   const u32* to = w.program->extra.data() + ip->x;
   const u32 mask = w.mask;
   if (mask != kFull) {
@@ -90,7 +93,8 @@ const Inst* Load(Warp& w, const Inst* ip) {
         D* d = w.At<D>(to[v]);
         ForEachLane(mask, [&](int i) {
           E e;
-          std::memcpy(&e, LocalCell(w, i, address[i]) + static_cast<std::size_t>(v) * sizeof(E), sizeof(E));
+          std::memcpy(&e, LocalCell(w, i, address[i]) + static_cast<std::size_t>(v) * sizeof(E),
+                      sizeof(E));
           d[i] = Extend<E, D>(e);
         });
       }
@@ -170,7 +174,8 @@ const Inst* Store(Warp& w, const Inst* ip) {
   alignas(64) u64 address[kLanes];
   LaneAddresses(w, ip->a, (ip->b & kWide) != 0, ip->imm, address);
   constexpr u64 kBytes = sizeof(E) * V;
-  if (w.slow_memory) [[unlikely]] return StoreSlow<E, D, V>(w, ip, address);
+  if (w.slow_memory) [[unlikely]]
+    return StoreSlow<E, D, V>(w, ip, address);
   const u32* from = w.program->extra.data() + ip->x;
   const u32 mask = w.mask;
   if (mask != kFull) {
@@ -186,7 +191,8 @@ const Inst* Store(Warp& w, const Inst* ip) {
         const D* s = w.At<D>(from[v]);
         ForEachLane(mask, [&](int i) {
           const E e = static_cast<E>(s[i]);
-          std::memcpy(LocalCell(w, i, address[i]) + static_cast<std::size_t>(v) * sizeof(E), &e, sizeof(E));
+          std::memcpy(LocalCell(w, i, address[i]) + static_cast<std::size_t>(v) * sizeof(E), &e,
+                      sizeof(E));
         });
       }
       return ip + 1;
@@ -277,39 +283,55 @@ enum class Op { kLoadShared, kLoad, kStoreShared, kStore, kKernelParam, kLoadWor
 template <typename E, typename D, int V>
 Handler HandlerOf(Op op) {
   switch (op) {
-    case Op::kLoadShared: return Load<E, D, V, true>;
-    case Op::kLoad: return Load<E, D, V, false>;
-    case Op::kStoreShared: return Store<E, D, V, true>;
-    case Op::kStore: return Store<E, D, V, false>;
-    case Op::kKernelParam: return LoadKernelParam<E, D, V>;
-    case Op::kLoadWords: return LoadWords<E, D, V>;
-    case Op::kStoreWords: return StoreWords<E, D, V>;
+    case Op::kLoadShared:
+      return Load<E, D, V, true>;
+    case Op::kLoad:
+      return Load<E, D, V, false>;
+    case Op::kStoreShared:
+      return Store<E, D, V, true>;
+    case Op::kStore:
+      return Store<E, D, V, false>;
+    case Op::kKernelParam:
+      return LoadKernelParam<E, D, V>;
+    case Op::kLoadWords:
+      return LoadWords<E, D, V>;
+    case Op::kStoreWords:
+      return StoreWords<E, D, V>;
   }
   return nullptr;
 }
 template <typename E, typename D>
 Handler WithLanes(Op op, std::size_t v) {
   switch (v) {
-    case 1: return HandlerOf<E, D, 1>(op);
-    case 2: return HandlerOf<E, D, 2>(op);
-    case 4: return HandlerOf<E, D, 4>(op);
-    case 8: return HandlerOf<E, D, 8>(op);
-    default: return nullptr;
+    case 1:
+      return HandlerOf<E, D, 1>(op);
+    case 2:
+      return HandlerOf<E, D, 2>(op);
+    case 4:
+      return HandlerOf<E, D, 4>(op);
+    case 8:
+      return HandlerOf<E, D, 8>(op);
+    default:
+      return nullptr;
   }
 }
 Handler MemoryHandler(Op op, Type t, bool wide, std::size_t v) {
   switch (SizeOf(t)) {
     case 1:
-      if (IsSigned(t)) return wide ? WithLanes<std::int8_t, u64>(op, v) : WithLanes<std::int8_t, u32>(op, v);
+      if (IsSigned(t))
+        return wide ? WithLanes<std::int8_t, u64>(op, v) : WithLanes<std::int8_t, u32>(op, v);
       return wide ? WithLanes<u8, u64>(op, v) : WithLanes<u8, u32>(op, v);
     case 2:
-      if (IsSigned(t)) return wide ? WithLanes<std::int16_t, u64>(op, v) : WithLanes<std::int16_t, u32>(op, v);
+      if (IsSigned(t))
+        return wide ? WithLanes<std::int16_t, u64>(op, v) : WithLanes<std::int16_t, u32>(op, v);
       return wide ? WithLanes<u16, u64>(op, v) : WithLanes<u16, u32>(op, v);
     case 4:
       if (wide && IsSigned(t)) return WithLanes<std::int32_t, u64>(op, v);
       return wide ? WithLanes<u32, u64>(op, v) : WithLanes<u32, u32>(op, v);
-    case 8: return wide ? WithLanes<u64, u64>(op, v) : nullptr;
-    default: return nullptr;
+    case 8:
+      return wide ? WithLanes<u64, u64>(op, v) : nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -318,12 +340,18 @@ Handler MemoryHandler(Op op, Type t, bool wide, std::size_t v) {
 bool SpaceOf(Decoder& d, Space& space) {
   space = Space::kGeneric;
   for (const std::string& m : d.statement().modifiers) {
-    if (m == "global") space = Space::kGlobal;
-    else if (m == "const") space = Space::kConst;
-    else if (m == "shared" || m == "shared::cta" || m == "shared::cluster") space = Space::kShared;
-    else if (m == "local") space = Space::kLocal;
-    else if (m.starts_with("param")) space = Space::kParam;
-    else if (m == "v1" || m == "b128") return d.Fail("no such form");
+    if (m == "global")
+      space = Space::kGlobal;
+    else if (m == "const")
+      space = Space::kConst;
+    else if (m == "shared" || m == "shared::cta" || m == "shared::cluster")
+      space = Space::kShared;
+    else if (m == "local")
+      space = Space::kLocal;
+    else if (m.starts_with("param"))
+      space = Space::kParam;
+    else if (m == "v1" || m == "b128")
+      return d.Fail("no such form");
   }
   return true;
 }
@@ -342,7 +370,8 @@ bool DecodeAccess(Decoder& d, bool store) {
   std::vector<const Operand*> values;
   if (lanes == 1) {
     values.push_back(value.kind == Operand::Kind::kVector && value.elements.size() == 1
-                         ? &value.elements[0] : &value);
+                         ? &value.elements[0]
+                         : &value);
   } else {
     if (value.kind != Operand::Kind::kVector || value.elements.size() != lanes) {
       return d.Fail("the vector has the wrong length");
@@ -357,7 +386,9 @@ bool DecodeAccess(Decoder& d, bool store) {
   const Type held = wide ? Type::kB64 : Type::kB32;
   std::vector<u32> at;
   for (const Operand* o : values) {
-    at.push_back(store ? d.Source(*o, o->kind == Operand::Kind::kRegister ? held : wide ? held : t)
+    at.push_back(store ? d.Source(*o, o->kind == Operand::Kind::kRegister ? held
+                                      : wide                              ? held
+                                                                          : t)
                        : d.Destination(*o, held));
   }
   Op op = store ? Op::kStore : Op::kLoad;
@@ -386,10 +417,14 @@ bool DecodeAccess(Decoder& d, bool store) {
   if (h == nullptr) return d.Fail("no such form");
   d.TouchShared(space, SizeOf(t));
   Counters& c = d.counts();
-  if (space == Space::kShared) ++(store ? c.shared_stores : c.shared_loads);
-  else if (space == Space::kLocal) ++c.local_accesses;
-  else if (op == Op::kStore) ++c.global_stores;
-  else if (op == Op::kLoad) ++c.global_loads;
+  if (space == Space::kShared)
+    ++(store ? c.shared_stores : c.shared_loads);
+  else if (space == Space::kLocal)
+    ++c.local_accesses;
+  else if (op == Op::kStore)
+    ++c.global_stores;
+  else if (op == Op::kLoad)
+    ++c.global_loads;
   const u32 x = d.AddExtra(at);
   Inst& inst = d.Emit(h);
   inst.d = words;

@@ -70,8 +70,10 @@ const Inst* ShflTable(Warp& w, const Inst* ip) {
   alignas(64) u32 result[kLanes];
 #if defined(__AVX2__)
   for (int i = 0; i < kLanes; i += 8) {
-    const __m256i index = _mm256_loadu_si256(static_cast<const __m256i*>(static_cast<const void*>(from + i)));
-    const __m256i v = _mm256_i32gather_epi32(static_cast<const int*>(static_cast<const void*>(a)), index, 4);
+    const __m256i index =
+        _mm256_loadu_si256(static_cast<const __m256i*>(static_cast<const void*>(from + i)));
+    const __m256i v =
+        _mm256_i32gather_epi32(static_cast<const int*>(static_cast<const void*>(a)), index, 4);
     _mm256_store_si256(static_cast<__m256i*>(static_cast<void*>(result + i)), v);
   }
 #else
@@ -89,7 +91,8 @@ bool DecodeShfl(Decoder& d) {
   const u32 to = d.Destination(d.Op(0), Type::kB32);
   const u32 p = d.Op(0).pair.empty() ? 0 : d.PredicateDestination(d.Op(0).pair[0]);
   d.counts().shuffles++;
-  const bool constant = d.Op(2).kind == Operand::Kind::kInteger && d.Op(3).kind == Operand::Kind::kInteger;
+  const bool constant =
+      d.Op(2).kind == Operand::Kind::kInteger && d.Op(3).kind == Operand::Kind::kInteger;
   if (constant && !d.Has("idx")) {
     const auto b = static_cast<u32>(d.Op(2).value) & 31, c = static_cast<u32>(d.Op(3).value);
     const u32 cval = c & 31, segment = c >> 8 & 31;
@@ -119,8 +122,11 @@ bool DecodeShfl(Decoder& d) {
     inst.imm = valid;
     return true;
   }
-  Handler h = d.Has("up") ? Shfl<Shuffle::kUp> : d.Has("down") ? Shfl<Shuffle::kDown>
-              : d.Has("bfly") ? Shfl<Shuffle::kBfly> : d.Has("idx") ? Shfl<Shuffle::kIdx> : nullptr;
+  Handler h = d.Has("up")     ? Shfl<Shuffle::kUp>
+              : d.Has("down") ? Shfl<Shuffle::kDown>
+              : d.Has("bfly") ? Shfl<Shuffle::kBfly>
+              : d.Has("idx")  ? Shfl<Shuffle::kIdx>
+                              : nullptr;
   if (h == nullptr) return d.Fail("no such form");
   Inst& inst = d.Emit(h);
   inst.d = to;
@@ -143,7 +149,9 @@ const Inst* VoteSync(Warp& w, const Inst* ip) {
   if constexpr (kMode == Vote::kBallot) {
     return MapLanes<u32>(w, ip, [&](int) { return p; });
   } else {
-    const bool value = kMode == Vote::kAll ? p == in : kMode == Vote::kAny ? p != 0 : p == 0 || p == in;
+    const bool value = kMode == Vote::kAll   ? p == in
+                       : kMode == Vote::kAny ? p != 0
+                                             : p == 0 || p == in;
     Blend(w.Pred(ip->d), value ? kFull : 0, w.mask);
     return ip + 1;
   }
@@ -154,8 +162,10 @@ bool DecodeVote(Decoder& d) {
   const u32 members = d.Has("sync") ? d.Source(d.Op(2), Type::kB32) : 0;
   const u32 to = ballot ? d.Destination(d.Op(0), Type::kB32) : d.PredicateDestination(d.Op(0));
   d.counts().shuffles++;
-  Inst& inst = d.Emit(ballot ? VoteSync<Vote::kBallot> : d.Has("all") ? VoteSync<Vote::kAll>
-                      : d.Has("any") ? VoteSync<Vote::kAny> : VoteSync<Vote::kUni>);
+  Inst& inst = d.Emit(ballot         ? VoteSync<Vote::kBallot>
+                      : d.Has("all") ? VoteSync<Vote::kAll>
+                      : d.Has("any") ? VoteSync<Vote::kAny>
+                                     : VoteSync<Vote::kUni>);
   inst.d = to;
   inst.a = p;
   inst.x = members;
@@ -253,9 +263,13 @@ bool DecodeRedux(Decoder& d) {
   const Type t = d.TypeAt(-1);
   if (SizeOf(t) != 4 || IsFloatType(t)) return d.Fail("no such form");
   const bool s = IsSigned(t);
-  Handler h = d.Has("add") ? Redux<RAdd> : d.Has("min") ? (s ? Redux<RMinS> : Redux<RMinU>)
-              : d.Has("max") ? (s ? Redux<RMaxS> : Redux<RMaxU>) : d.Has("and") ? Redux<RAnd>
-              : d.Has("or") ? Redux<ROr> : d.Has("xor") ? Redux<RXor> : nullptr;
+  Handler h = d.Has("add")   ? Redux<RAdd>
+              : d.Has("min") ? (s ? Redux<RMinS> : Redux<RMinU>)
+              : d.Has("max") ? (s ? Redux<RMaxS> : Redux<RMaxU>)
+              : d.Has("and") ? Redux<RAnd>
+              : d.Has("or")  ? Redux<ROr>
+              : d.Has("xor") ? Redux<RXor>
+                             : nullptr;
   if (h == nullptr) return d.Fail("no such form");
   const u32 a = d.Source(d.Op(1), t), members = d.Source(d.Op(2), Type::kB32);
   const u32 to = d.Destination(d.Op(0), t);

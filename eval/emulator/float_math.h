@@ -70,8 +70,8 @@ template <typename T, bool kMax, bool kNaN>
 inline T MinMax(T a, T b) {
   using U = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   const T canonical = std::bit_cast<T>(static_cast<U>(~U{0} >> 1));
-  const T same = std::bit_cast<T>(static_cast<U>(
-      kMax ? std::bit_cast<U>(a) & std::bit_cast<U>(b) : std::bit_cast<U>(a) | std::bit_cast<U>(b)));
+  const T same = std::bit_cast<T>(static_cast<U>(kMax ? std::bit_cast<U>(a) & std::bit_cast<U>(b)
+                                                      : std::bit_cast<U>(a) | std::bit_cast<U>(b)));
   const bool first = kMax ? a > b : a < b;
   T r = a == b ? same : (first ? a : b);
   const bool a_nan = a != a, b_nan = b != b;
@@ -87,9 +87,9 @@ inline float MinMax3(float a, float b, float c) {
 template <bool kMax, bool kNaN>
 inline float MinMaxXorsign(float a, float b) {
   const float r = MinMax<float, kMax, kNaN>(std::fabs(a), std::fabs(b));
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(r) |
-                              ((std::bit_cast<std::uint32_t>(a) ^ std::bit_cast<std::uint32_t>(b)) &
-                               0x80000000u));
+  return std::bit_cast<float>(
+      std::bit_cast<std::uint32_t>(r) |
+      ((std::bit_cast<std::uint32_t>(a) ^ std::bit_cast<std::uint32_t>(b)) & 0x80000000u));
 }
 
 }  // namespace grove::emulator

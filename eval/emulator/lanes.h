@@ -1,6 +1,6 @@
 // Handler templates that apply a function to every lane. With all lanes active the loops are plain
-// and vectorise; otherwise results are blended by the mask. Operations must not fault or be slow for
-// any input, since inactive lanes are computed too (and their results dropped).
+// and vectorise; otherwise results are blended by the mask. Operations must not fault or be slow
+// for any input, since inactive lanes are computed too (and their results dropped).
 #pragma once
 
 #include <cstdint>
@@ -55,9 +55,8 @@ template <typename D, typename A, typename B, auto F>
 const Inst* Map2(Warp& w, const Inst* ip) {
   const Stored<A>* a = w.At<Stored<A>>(ip->a);
   const Stored<B>* b = w.At<Stored<B>>(ip->b);
-  return MapLanes<D>(w, ip, [&](int i) {
-    return static_cast<D>(F(Unpack<A>(a[i]), Unpack<B>(b[i])));
-  });
+  return MapLanes<D>(w, ip,
+                     [&](int i) { return static_cast<D>(F(Unpack<A>(a[i]), Unpack<B>(b[i]))); });
 }
 // d = F(a, b, c)
 template <typename D, typename A, typename B, typename C, auto F>

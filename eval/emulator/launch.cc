@@ -39,8 +39,9 @@ const ModuleInstance& Instance(const Program& program, Access::Impl& memory) {
     }
     if (symbol.kind != Symbol::Kind::kGlobal) continue;
     std::vector<std::byte> bytes(static_cast<std::size_t>(symbol.variable.bytes));
-    std::copy_n(static_cast<const std::byte*>(static_cast<const void*>(symbol.variable.data.data())),
-                std::min(symbol.variable.data.size(), bytes.size()), bytes.data());
+    std::copy_n(
+        static_cast<const std::byte*>(static_cast<const void*>(symbol.variable.data.data())),
+        std::min(symbol.variable.data.size(), bytes.size()), bytes.data());
     AddressSpace::Buffer buffer;
     buffer.name = symbol.variable.name;
     buffer.host = bytes.data();
@@ -298,17 +299,28 @@ Counters& Counters::operator+=(const Counters& o) {
 
 std::string_view Name(Fault::Kind kind) {
   switch (kind) {
-    case Fault::Kind::kOutOfBounds: return "out_of_bounds";
-    case Fault::Kind::kWriteToInput: return "write_to_input";
-    case Fault::Kind::kMisaligned: return "misaligned";
-    case Fault::Kind::kRace: return "race";
-    case Fault::Kind::kUninitialised: return "uninitialised";
-    case Fault::Kind::kBarrierDivergence: return "barrier_divergence";
-    case Fault::Kind::kTrap: return "trap";
-    case Fault::Kind::kBudget: return "budget";
-    case Fault::Kind::kUnsupported: return "unsupported";
-    case Fault::Kind::kStackOverflow: return "stack_overflow";
-    case Fault::Kind::kBadLaunch: return "bad_launch";
+    case Fault::Kind::kOutOfBounds:
+      return "out_of_bounds";
+    case Fault::Kind::kWriteToInput:
+      return "write_to_input";
+    case Fault::Kind::kMisaligned:
+      return "misaligned";
+    case Fault::Kind::kRace:
+      return "race";
+    case Fault::Kind::kUninitialised:
+      return "uninitialised";
+    case Fault::Kind::kBarrierDivergence:
+      return "barrier_divergence";
+    case Fault::Kind::kTrap:
+      return "trap";
+    case Fault::Kind::kBudget:
+      return "budget";
+    case Fault::Kind::kUnsupported:
+      return "unsupported";
+    case Fault::Kind::kStackOverflow:
+      return "stack_overflow";
+    case Fault::Kind::kBadLaunch:
+      return "bad_launch";
   }
   return "unknown";
 }
@@ -338,8 +350,8 @@ LaunchOutcome Run(const Module& module, const LaunchConfig& config, AddressSpace
     // What cooperative_groups takes for the grid's barrier: zeros at the address in %envreg1 and 2.
     constexpr std::int64_t kMaxResident = 4096;
     if (count > kMaxResident) {
-      result.fault = BadLaunch(fmt::format("a cooperative launch of {} blocks; at most {}", count,
-                                           kMaxResident));
+      result.fault = BadLaunch(
+          fmt::format("a cooperative launch of {} blocks; at most {}", count, kMaxResident));
       return result;
     }
     workspace.resize(4096);

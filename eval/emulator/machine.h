@@ -2,8 +2,8 @@
 //
 // A warp's registers live in a frame of bytes. A register of up to 32 bits takes 128 bytes (a u32
 // per lane, 8- and 16-bit values zero-extended), one of 64 bits takes 256, a predicate takes 4 (one
-// bit per lane). An instruction names them by their byte offset in the frame. Immediate operands are
-// registers that hold their value in every lane from the start. Everything here is used by one
+// bit per lane). An instruction names them by their byte offset in the frame. Immediate operands
+// are registers that hold their value in every lane from the start. Everything here is used by one
 // thread at a time.
 #pragma once
 
@@ -47,7 +47,7 @@ struct Inst {
 
 // What one warp-instruction counts as.
 struct StaticCounts {
-  Counters per_warp;             // the categories, once per issued warp instruction
+  Counters per_warp;  // the categories, once per issued warp instruction
   std::int64_t instructions = 0;
 };
 
@@ -75,7 +75,7 @@ struct FunctionCode {
   std::vector<Constant> constants;
   std::vector<std::byte> image;   // the frame as it starts: constants in place, zeros elsewhere
   std::uint32_t local_bytes = 0;  // per lane
-  std::vector<ParamSlot> parameters, results;  // of .func
+  std::vector<ParamSlot> parameters, results;    // of .func
   std::vector<std::uint32_t> parameter_offsets;  // of .entry: in the parameter block
   std::vector<std::uint32_t> parameter_bytes;
   std::uint32_t parameter_block = 0;
@@ -144,8 +144,8 @@ class MemoryCounter;
 
 struct Warp {
   std::byte* frame = nullptr;
-  std::uint32_t mask = 0;  // active lanes
-  std::uint32_t live = 0;  // lanes that have not exited
+  std::uint32_t mask = 0;       // active lanes
+  std::uint32_t live = 0;       // lanes that have not exited
   const Inst* limit = nullptr;  // stop at a block that starts here or behind
   std::int64_t fuel = 0;        // instructions until the warp gives way
   std::int64_t granted = 0;     // of the present turn, used or not
@@ -164,15 +164,15 @@ struct Warp {
   Stop stop = Stop::kNone;
   const Inst* resume = nullptr;
   std::uint32_t depth = 0;
-  int index = 0;       // in the block
-  int barrier = 0;     // kBarrier: which
+  int index = 0;    // in the block
+  int barrier = 0;  // kBarrier: which
   std::uint32_t need = 0;
   int group_count = 0;
   std::array<Group, kLanes> groups;  // the lanes that do not run now
   std::uint32_t rotate = 0;          // takes turns when a group spins
 
   std::vector<std::byte> arena;
-  std::vector<std::byte> local;  // [lane][local_stride]
+  std::vector<std::byte> local;             // [lane][local_stride]
   std::vector<std::uint8_t> local_written;  // a byte per byte, when initialisation is checked
   std::uint32_t local_stride = 0;
 
@@ -181,7 +181,7 @@ struct Warp {
     int lane = 0;
     std::uint32_t group = 0;  // of the lane
     std::uint32_t bytes = 0;
-    std::uint64_t to = 0;     // offset in shared memory
+    std::uint64_t to = 0;  // offset in shared memory
     std::array<std::byte, 16> data{};
   };
   std::vector<AsyncCopy> copies;
@@ -230,7 +230,7 @@ struct Block {
   MemoryCounter* memory_counter = nullptr;
   std::optional<Fault> fault;
   std::int64_t slice = std::int64_t{1} << 14;  // warp instructions of one turn
-  bool barrier_changed = false;  // a barrier or the set of live threads changed
+  bool barrier_changed = false;                // a barrier or the set of live threads changed
 };
 
 // What all blocks of a launch share.
@@ -242,13 +242,13 @@ struct Launch {
   Access::Impl* memory = nullptr;
   std::array<std::uint32_t, 3> grid{}, block{};
   std::array<std::uint32_t, 3> cluster{1, 1, 1};
-  std::vector<std::byte> params;           // the parameter block
-  std::vector<std::uint64_t> symbols;      // address by symbol index
-  std::uint32_t shared_bytes = 0;          // static and dynamic
+  std::vector<std::byte> params;       // the parameter block
+  std::vector<std::uint64_t> symbols;  // address by symbol index
+  std::uint32_t shared_bytes = 0;      // static and dynamic
   std::uint32_t dynamic_shared = 0;
-  std::int64_t threads = 0;                // per block
-  std::uint64_t grid_workspace = 0;        // cooperative launches: for %envreg1 and 2
-  std::atomic<std::int64_t> budget{0};     // thread-instructions left
+  std::int64_t threads = 0;             // per block
+  std::uint64_t grid_workspace = 0;     // cooperative launches: for %envreg1 and 2
+  std::atomic<std::int64_t> budget{0};  // thread-instructions left
 };
 
 // Predicate bits from 32 lane values that are 0 or all ones.
@@ -266,7 +266,8 @@ inline std::uint32_t MaskOf(const std::uint32_t* lanes) {
 #if defined(__AVX2__)
   std::uint32_t bits = 0;
   for (int i = 0; i < 4; ++i) {
-    const __m256 v = _mm256_load_ps(static_cast<const float*>(static_cast<const void*>(lanes + 8 * i)));
+    const __m256 v =
+        _mm256_load_ps(static_cast<const float*>(static_cast<const void*>(lanes + 8 * i)));
     bits |= static_cast<std::uint32_t>(_mm256_movemask_ps(v)) << (8 * i);
   }
   return bits;

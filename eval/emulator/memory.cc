@@ -46,8 +46,10 @@ const MappedBuffer* AddressSpace::Impl::Nearest(std::uint64_t address) const {
   std::uint64_t distance = ~std::uint64_t{0};
   for (const MappedBuffer& b : buffers) {
     std::uint64_t d = 0;
-    if (address < b.start) d = b.start - address;
-    else if (address >= b.start + b.bytes) d = address - (b.start + b.bytes);
+    if (address < b.start)
+      d = b.start - address;
+    else if (address >= b.start + b.bytes)
+      d = address - (b.start + b.bytes);
     if (d < distance) {
       distance = d;
       best = &b;

@@ -12,6 +12,7 @@ Result<std::shared_ptr<const Module>> LoadModule(std::string_view ptx) {
   if (!parsed) return Fail(std::move(parsed.error()));
   OpcodeTable table;
   RegisterInteger(table);
+  RegisterSelect(table);
   RegisterFloat(table);
   RegisterConvert(table);
   RegisterMemory(table);

@@ -1,5 +1,5 @@
-// The syntax tree of a PTX module and its parser. The text is hostile: sizes are bounded, nesting is
-// bounded, nothing is executed here. Thread-compatible plain values.
+// The syntax tree of a PTX module and its parser. The text is hostile: sizes are bounded, nesting
+// is bounded, nothing is executed here. Thread-compatible plain values.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,32 @@ constexpr std::int64_t kMaxLocalBytes = 512 * 1024;   // per thread, all frames 
 constexpr std::int64_t kMaxVariableBytes = std::int64_t{1} << 30;  // one module-scope variable
 
 enum class Type : std::uint8_t {
-  kNone, kPred, kB8, kB16, kB32, kB64, kB128, kU8, kU16, kU32, kU64, kS8, kS16, kS32, kS64,
-  kF16, kF16x2, kBF16, kBF16x2, kTF32, kF32, kF64, kE4M3, kE5M2, kE4M3x2, kE5M2x2,
+  kNone,
+  kPred,
+  kB8,
+  kB16,
+  kB32,
+  kB64,
+  kB128,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kS8,
+  kS16,
+  kS32,
+  kS64,
+  kF16,
+  kF16x2,
+  kBF16,
+  kBF16x2,
+  kTF32,
+  kF32,
+  kF64,
+  kE4M3,
+  kE5M2,
+  kE4M3x2,
+  kE5M2x2,
 };
 // kNone for text that names no type. `name` without the dot: "u32".
 Type TypeFromName(std::string_view name);
@@ -64,7 +88,7 @@ struct Statement {
   std::string opcode;                  // the part before the first dot
   std::vector<std::string> modifiers;  // the parts after it
   std::vector<Operand> operands;
-  std::string text;                    // for messages, at most 200 characters
+  std::string text;  // for messages, at most 200 characters
 };
 
 struct Variable {

@@ -32,8 +32,8 @@ void Lexer::SkipBlank() {
       while (at_ < text_.size() && text_[at_] != '\n') ++at_;
     } else if (c == '/' && at_ + 1 < text_.size() && text_[at_ + 1] == '*') {
       at_ += 2;
-      while (at_ < text_.size() && !(text_[at_] == '*' && at_ + 1 < text_.size() &&
-                                     text_[at_ + 1] == '/')) {
+      while (at_ < text_.size() &&
+             !(text_[at_] == '*' && at_ + 1 < text_.size() && text_[at_ + 1] == '/')) {
         if (text_[at_] == '\n') ++line_;
         ++at_;
       }
@@ -96,7 +96,8 @@ Token Lexer::Number(std::size_t start) {
         if (end < text_.size() && (text_[end] == '+' || text_[end] == '-')) ++end;
         while (end < text_.size() && IsDigit(text_[end])) ++end;
       }
-      const double parsed = std::strtod(std::string(text_.substr(start, end - start)).c_str(), nullptr);
+      const double parsed =
+          std::strtod(std::string(text_.substr(start, end - start)).c_str(), nullptr);
       token.value = std::bit_cast<std::int64_t>(parsed);
       return take(Token::Kind::kFloat);
     }
@@ -124,7 +125,7 @@ Token Lexer::Next() {
     while (at_ < text_.size()) {
       const char d = text_[at_];
       const bool more = at_ + 1 < text_.size();
-      if (IsWord(d) || (d == '.' && more && IsWord(text_[at_ + 1]))) {
+      if (IsWord(d) || (d == '.' && !directive && more && IsWord(text_[at_ + 1]))) {
         ++at_;
       } else if (d == ':' && at_ + 2 < text_.size() && text_[at_ + 1] == ':' &&
                  IsWord(text_[at_ + 2])) {

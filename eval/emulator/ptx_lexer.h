@@ -7,11 +7,19 @@
 namespace grove::emulator {
 
 struct Token {
-  enum class Kind : std::uint8_t { kEnd, kIdentifier, kDirective, kInteger, kFloat, kString, kPunct };
+  enum class Kind : std::uint8_t {
+    kEnd,
+    kIdentifier,
+    kDirective,
+    kInteger,
+    kFloat,
+    kString,
+    kPunct
+  };
   Kind kind = Kind::kEnd;
-  std::string_view text;    // with dots: "ld.global.f32", ".reg", "%tid.x"
-  std::int64_t value = 0;   // integer, or the bits of a float
-  bool single = false;      // kFloat: `value` is a binary32
+  std::string_view text;   // with dots: "ld.global.f32", ".reg", "%tid.x"
+  std::int64_t value = 0;  // integer, or the bits of a float
+  bool single = false;     // kFloat: `value` is a binary32
   int line = 1;
   bool Is(std::string_view punct) const { return kind == Kind::kPunct && text == punct; }
 };

@@ -20,18 +20,18 @@ struct TypeName {
   int bytes;
 };
 constexpr std::array kTypes = {
-    TypeName{"pred", Type::kPred, 0},      TypeName{"b8", Type::kB8, 1},
-    TypeName{"b16", Type::kB16, 2},        TypeName{"b32", Type::kB32, 4},
-    TypeName{"b64", Type::kB64, 8},        TypeName{"b128", Type::kB128, 16},
-    TypeName{"u8", Type::kU8, 1},          TypeName{"u16", Type::kU16, 2},
-    TypeName{"u32", Type::kU32, 4},        TypeName{"u64", Type::kU64, 8},
-    TypeName{"s8", Type::kS8, 1},          TypeName{"s16", Type::kS16, 2},
-    TypeName{"s32", Type::kS32, 4},        TypeName{"s64", Type::kS64, 8},
-    TypeName{"f16", Type::kF16, 2},        TypeName{"f16x2", Type::kF16x2, 4},
-    TypeName{"bf16", Type::kBF16, 2},      TypeName{"bf16x2", Type::kBF16x2, 4},
-    TypeName{"tf32", Type::kTF32, 4},      TypeName{"f32", Type::kF32, 4},
-    TypeName{"f64", Type::kF64, 8},        TypeName{"e4m3", Type::kE4M3, 1},
-    TypeName{"e5m2", Type::kE5M2, 1},      TypeName{"e4m3x2", Type::kE4M3x2, 2},
+    TypeName{"pred", Type::kPred, 0},     TypeName{"b8", Type::kB8, 1},
+    TypeName{"b16", Type::kB16, 2},       TypeName{"b32", Type::kB32, 4},
+    TypeName{"b64", Type::kB64, 8},       TypeName{"b128", Type::kB128, 16},
+    TypeName{"u8", Type::kU8, 1},         TypeName{"u16", Type::kU16, 2},
+    TypeName{"u32", Type::kU32, 4},       TypeName{"u64", Type::kU64, 8},
+    TypeName{"s8", Type::kS8, 1},         TypeName{"s16", Type::kS16, 2},
+    TypeName{"s32", Type::kS32, 4},       TypeName{"s64", Type::kS64, 8},
+    TypeName{"f16", Type::kF16, 2},       TypeName{"f16x2", Type::kF16x2, 4},
+    TypeName{"bf16", Type::kBF16, 2},     TypeName{"bf16x2", Type::kBF16x2, 4},
+    TypeName{"tf32", Type::kTF32, 4},     TypeName{"f32", Type::kF32, 4},
+    TypeName{"f64", Type::kF64, 8},       TypeName{"e4m3", Type::kE4M3, 1},
+    TypeName{"e5m2", Type::kE5M2, 1},     TypeName{"e4m3x2", Type::kE4M3x2, 2},
     TypeName{"e5m2x2", Type::kE5M2x2, 2},
 };
 
@@ -297,8 +297,10 @@ class Parser {
       }
       std::int64_t addend = 0;
       if (Accept("+")) addend = Integer();
-      if (element == 8) v.relocations.push_back({at, element, std::move(symbol), addend});
-      else Error("address in a variable of less than 8 bytes");
+      if (element == 8)
+        v.relocations.push_back({at, element, std::move(symbol), addend});
+      else
+        Error("address in a variable of less than 8 bytes");
     } else {
       return Error("expected an initialiser");
     }
@@ -362,8 +364,10 @@ class Parser {
   void AddFunction(Function f) {
     for (Function& old : module_.functions) {
       if (old.name != f.name) continue;
-      if (!old.defined) old = std::move(f);
-      else if (f.defined) Error(fmt::format("function {} defined twice", f.name));
+      if (!old.defined)
+        old = std::move(f);
+      else if (f.defined)
+        Error(fmt::format("function {} defined twice", f.name));
       return;
     }
     module_.functions.push_back(std::move(f));
@@ -487,8 +491,10 @@ class Parser {
     while (part <= name.size()) {
       std::size_t dot = name.find('.', part);
       if (dot == std::string::npos) dot = name.size();
-      if (part == 0) s.opcode = name.substr(0, dot);
-      else s.modifiers.push_back(name.substr(part, dot - part));
+      if (part == 0)
+        s.opcode = name.substr(0, dot);
+      else
+        s.modifiers.push_back(name.substr(part, dot - part));
       part = dot + 1;
     }
     while (!failed() && !token_.Is(";")) {
@@ -518,8 +524,10 @@ class Parser {
   void RegisterDeclaration() {
     Type type = Type::kNone;
     while (token_.kind == Token::Kind::kDirective) {
-      if (const Type t = TypeFromName(token_.text.substr(1)); t != Type::kNone) type = t;
-      else return Error("unknown register type");
+      if (const Type t = TypeFromName(token_.text.substr(1)); t != Type::kNone)
+        type = t;
+      else
+        return Error("unknown register type");
       Advance();
     }
     if (type == Type::kNone) return Error("expected a register type");
@@ -632,8 +640,8 @@ class Parser {
       return o;
     }
     if (token_.kind == Token::Kind::kInteger || token_.kind == Token::Kind::kFloat) {
-      o.kind = token_.kind == Token::Kind::kInteger ? Operand::Kind::kInteger
-                                                    : Operand::Kind::kFloat;
+      o.kind =
+          token_.kind == Token::Kind::kInteger ? Operand::Kind::kInteger : Operand::Kind::kFloat;
       o.value = token_.value;
       o.single = token_.single;
       Advance();

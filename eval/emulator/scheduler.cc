@@ -100,7 +100,8 @@ bool PickGroup(Warp& w, bool in_turn) {
 }
 
 int RunnableGroups(const Warp& w) {
-  return static_cast<int>(std::count_if(w.groups.begin(), w.groups.begin() + w.group_count, Runnable));
+  return static_cast<int>(
+      std::count_if(w.groups.begin(), w.groups.begin() + w.group_count, Runnable));
 }
 
 // Threads that count as arrived at every barrier: those that exited or never existed.
@@ -144,8 +145,8 @@ bool OpenBarriers(Block& block) {
   for (int id = 0; id < kBarriers; ++id) {
     Barrier& barrier = block.barriers[static_cast<std::size_t>(id)];
     if (!barrier.used) continue;
-    const bool complete =
-        barrier.expected == 0 ? barrier.arrived >= live
+    const bool complete = barrier.expected == 0
+                              ? barrier.arrived >= live
                               : barrier.arrived + ExitedWaiters(block, id) >= barrier.expected;
     if (!complete) continue;
     for (const auto& w : block.warps) {
@@ -254,8 +255,10 @@ void Deadlock(Block& block) {
     for (int i = 0; i < w->group_count; ++i) {
       const Group& g = w->groups[static_cast<std::size_t>(i)];
       const Inst* pc = g.state == Group::State::kBarrier ? g.pc - 1 : g.pc;
-      if (pc == at) waiting += std::popcount(g.mask);
-      else elsewhere += std::popcount(g.mask);
+      if (pc == at)
+        waiting += std::popcount(g.mask);
+      else
+        elsewhere += std::popcount(g.mask);
       if (first == nullptr) first = &g;
     }
   }
@@ -301,8 +304,8 @@ void PrepareBlock(Block& block, Launch& launch, std::int64_t flat, Worker& worke
                  static_cast<std::uint32_t>(flat / launch.grid[0] / launch.grid[1])};
   // What nobody wrote is NaN, so that its use shows.
   block.shared.assign(launch.shared_bytes, std::byte{0xff});
-  block.shared_written.assign(
-      launch.options->detect_uninitialised ? launch.shared_bytes : 0, std::uint8_t{0});
+  block.shared_written.assign(launch.options->detect_uninitialised ? launch.shared_bytes : 0,
+                              std::uint8_t{0});
   const auto warps = static_cast<std::size_t>((launch.threads + kLanes - 1) / kLanes);
   if (launch.options->detect_races && launch.shared_bytes > 0) {
     if (block.races == nullptr) {

@@ -60,11 +60,21 @@ inline double RoundTo(double x, int mantissa, int low, Round mode) {
   const double scaled = std::ldexp(x, -unit);  // exact: only an exponent changes
   double r = 0;
   switch (mode) {
-    case Round::kNearest: r = std::nearbyint(scaled); break;
-    case Round::kZero: r = std::trunc(scaled); break;
-    case Round::kDown: r = std::floor(scaled); break;
-    case Round::kUp: r = std::ceil(scaled); break;
-    case Round::kNearestAway: r = std::round(scaled); break;
+    case Round::kNearest:
+      r = std::nearbyint(scaled);
+      break;
+    case Round::kZero:
+      r = std::trunc(scaled);
+      break;
+    case Round::kDown:
+      r = std::floor(scaled);
+      break;
+    case Round::kUp:
+      r = std::ceil(scaled);
+      break;
+    case Round::kNearestAway:
+      r = std::round(scaled);
+      break;
   }
   return std::copysign(std::ldexp(r, unit), x);
 }
@@ -76,7 +86,8 @@ inline float ToFloat(double x, Round mode) {
   if (std::fabs(r) > 3.4028234663852886e38 && std::isfinite(x)) {
     const bool up = mode == Round::kNearestAway || (mode == Round::kUp && x > 0) ||
                     (mode == Round::kDown && x < 0);
-    return std::copysign(up ? HUGE_VALF : 3.4028234663852886e38f, static_cast<float>(x > 0 ? 1 : -1));
+    return std::copysign(up ? HUGE_VALF : 3.4028234663852886e38f,
+                         static_cast<float>(x > 0 ? 1 : -1));
   }
   return static_cast<float>(r);
 }

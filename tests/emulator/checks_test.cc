@@ -94,7 +94,8 @@ TEST(Races, ReductionWithoutBarriers) {
   std::vector<float> in(256, 1), out(1);
   m.config.block = {256, 1, 1};
   m.options.detect_races = true;
-  EXPECT_EQ(m.Bad(Fault::Kind::kRace, "block_sum_racy", m.Map(in), m.Map(out)).buffer, "shared memory");
+  EXPECT_EQ(m.Bad(Fault::Kind::kRace, "block_sum_racy", m.Map(in), m.Map(out)).buffer,
+            "shared memory");
 }
 
 TEST(Races, CorrectKernelsHaveNone) {
@@ -138,7 +139,8 @@ TEST(Uninitialised, SharedMemory) {
 TEST(Uninitialised, TrackedBuffersRememberWhatEarlierLaunchesWrote) {
   Machine m = Machine::File("basic");
   std::vector<float> a(64, 1), b(64, 2), workspace(64), c(64);
-  const auto pa = m.Map(a), pb = m.Map(b), pw = m.Map(workspace, "workspace", true, true), pc = m.Map(c);
+  const auto pa = m.Map(a), pb = m.Map(b), pw = m.Map(workspace, "workspace", true, true),
+             pc = m.Map(c);
   m.config.block = {64, 1, 1};
   m.Good("vector_add", pa, pb, pw, 60);
   m.options.detect_uninitialised = true;

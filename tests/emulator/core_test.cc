@@ -10,7 +10,8 @@ namespace {
 
 std::vector<float> Ramp(std::size_t n, float step) {
   std::vector<float> v(n);
-  for (std::size_t i = 0; i < n; ++i) v[i] = static_cast<float>(static_cast<int>(i * 7919 % 1000) - 500) * step;
+  for (std::size_t i = 0; i < n; ++i)
+    v[i] = static_cast<float>(static_cast<int>(i * 7919 % 1000) - 500) * step;
   return v;
 }
 
@@ -35,7 +36,8 @@ TEST(Core, SharedMemoryReduction) {
   m.config.block = {256, 1, 1};
   m.Good("block_sum", m.Map(in), m.Map(out));
   for (std::size_t b = 0; b < 4; ++b) {
-    EXPECT_EQ(out[b], std::accumulate(in.begin() + static_cast<int>(b) * 256, in.begin() + static_cast<int>(b + 1) * 256, 0.0f));
+    EXPECT_EQ(out[b], std::accumulate(in.begin() + static_cast<int>(b) * 256,
+                                      in.begin() + static_cast<int>(b + 1) * 256, 0.0f));
   }
 }
 
@@ -161,13 +163,15 @@ TEST(Core, DynamicBehindStaticSharedMemory) {
   m.config.block = {64, 1, 1};
   m.config.shared_bytes = 64 * 4;
   m.Good("dynamic_shared", m.Map(in), m.Map(out));
-  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(out[i], in[63 - i] + static_cast<float>(i % 8 * 100));
+  for (std::size_t i = 0; i < 64; ++i)
+    EXPECT_EQ(out[i], in[63 - i] + static_cast<float>(i % 8 * 100));
 }
 
 TEST(Core, TiledGemmWithRaggedEdges) {
   Machine m = Machine::File("basic");
   const int M = 50, N = 37, K = 45;
-  auto a = Ramp(static_cast<std::size_t>(M * K), 0.01f), b = Ramp(static_cast<std::size_t>(K * N), 0.02f);
+  auto a = Ramp(static_cast<std::size_t>(M * K), 0.01f),
+       b = Ramp(static_cast<std::size_t>(K * N), 0.02f);
   std::vector<float> c(static_cast<std::size_t>(M * N));
   m.config.grid = {3, 4, 1};
   m.config.block = {16, 16, 1};
@@ -177,7 +181,8 @@ TEST(Core, TiledGemmWithRaggedEdges) {
       float sum = 0;
       for (int k = 0; k < 48; ++k) {
         const bool in = k < K;
-        sum = std::fma(in ? a[static_cast<std::size_t>(i * K + k)] : 0.0f, in ? b[static_cast<std::size_t>(k * N + j)] : 0.0f, sum);
+        sum = std::fma(in ? a[static_cast<std::size_t>(i * K + k)] : 0.0f,
+                       in ? b[static_cast<std::size_t>(k * N + j)] : 0.0f, sum);
       }
       ASSERT_EQ(c[static_cast<std::size_t>(i * N + j)], sum) << i << ' ' << j;
     }
@@ -205,15 +210,32 @@ TEST(Core, SwitchesAndBitFunctions) {
     const int v = in[i];
     int r = -1;
     switch (v) {
-      case 0: r = 1; break;
-      case 1: r = v ^ 0x55; break;
-      case 2: r = 20; break;
-      case 3: r = -3; break;
-      case 4: r = std::popcount(4u * 77); break;
-      case 5: r = 1001; break;
-      case 6: r = 29; break;
-      case 7: r = static_cast<int>(0xe0000000u); break;
-      default: break;
+      case 0:
+        r = 1;
+        break;
+      case 1:
+        r = v ^ 0x55;
+        break;
+      case 2:
+        r = 20;
+        break;
+      case 3:
+        r = -3;
+        break;
+      case 4:
+        r = std::popcount(4u * 77);
+        break;
+      case 5:
+        r = 1001;
+        break;
+      case 6:
+        r = 29;
+        break;
+      case 7:
+        r = static_cast<int>(0xe0000000u);
+        break;
+      default:
+        break;
     }
     EXPECT_EQ(out[i], r) << v;
   }
@@ -233,7 +255,8 @@ TEST(Core, VotesMatchesAndCounts) {
   }
   for (std::size_t i = 0; i < 32; ++i) {
     unsigned same = 0;
-    for (std::size_t j = 0; j < 32; ++j) same |= static_cast<unsigned>((in[i] & 3) == (in[j] & 3)) << j;
+    for (std::size_t j = 0; j < 32; ++j)
+      same |= static_cast<unsigned>((in[i] & 3) == (in[j] & 3)) << j;
     EXPECT_EQ(out[i], odd);
     EXPECT_EQ(out[32 + i], same);
     EXPECT_EQ(out[64 + i], sum);
@@ -292,7 +315,8 @@ TEST(Core, OnlyTheListedBlocksRun) {
 }
 
 void Near(double got, double expected, double tolerance, const char* what, double x) {
-  EXPECT_LE(std::fabs(got - expected), tolerance * std::max(1e-3, std::fabs(expected))) << what << '(' << x << ") = " << got << ", expected " << expected;
+  EXPECT_LE(std::fabs(got - expected), tolerance * std::max(1e-3, std::fabs(expected)))
+      << what << '(' << x << ") = " << got << ", expected " << expected;
 }
 
 TEST(Math, SinglePrecisionLibraryFunctions) {
@@ -346,9 +370,13 @@ TEST(Math, SoftmaxOfRows) {
   m.Good("softmax", m.Map(x), m.Map(y), 300);
   for (std::size_t r = 0; r < 4; ++r) {
     double most = -1e30, sum = 0;
-    for (std::size_t i = 0; i < 300; ++i) most = std::max(most, static_cast<double>(x[r * 300 + i]));
-    for (std::size_t i = 0; i < 300; ++i) sum += std::exp(static_cast<double>(x[r * 300 + i]) - most);
-    for (std::size_t i = 0; i < 300; ++i) Near(static_cast<double>(y[r * 300 + i]), std::exp(static_cast<double>(x[r * 300 + i]) - most) / sum, 2e-6, "softmax", 0);
+    for (std::size_t i = 0; i < 300; ++i)
+      most = std::max(most, static_cast<double>(x[r * 300 + i]));
+    for (std::size_t i = 0; i < 300; ++i)
+      sum += std::exp(static_cast<double>(x[r * 300 + i]) - most);
+    for (std::size_t i = 0; i < 300; ++i)
+      Near(static_cast<double>(y[r * 300 + i]),
+           std::exp(static_cast<double>(x[r * 300 + i]) - most) / sum, 2e-6, "softmax", 0);
   }
 }
 
@@ -376,7 +404,8 @@ TEST(Determinism, TheFaultOfTheLowestBlockIsReported) {
     m.options.parallel = parallel;
     m.config.grid = {4, 1, 1};
     m.config.block = {256, 1, 1};
-    const Fault f = m.Bad(Fault::Kind::kOutOfBounds, "vector_add", m.Map(a), m.Map(b), m.Map(c, "c"), 1000);
+    const Fault f =
+        m.Bad(Fault::Kind::kOutOfBounds, "vector_add", m.Map(a), m.Map(b), m.Map(c, "c"), 1000);
     EXPECT_EQ(f.block[0], 1);
     EXPECT_EQ(f.thread[0], 44);
     EXPECT_EQ(f.offset, 1200);

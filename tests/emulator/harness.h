@@ -27,8 +27,10 @@ class Machine {
  public:
   explicit Machine(const std::string& ptx) {
     auto module = LoadModule(ptx);
-    if (module) module_ = *module;
-    else error_ = module.error().message;
+    if (module)
+      module_ = *module;
+    else
+      error_ = module.error().message;
     config.block = {32, 1, 1};
   }
   static Machine File(const std::string& name) { return Machine(ReadPtx(name)); }

@@ -7,11 +7,14 @@
 namespace grove::emulator {
 namespace {
 
-float Value(std::size_t i) { return static_cast<float>(static_cast<int>(i * 37 % 23) - 11) * 0.125f; }
+float Value(std::size_t i) {
+  return static_cast<float>(static_cast<int>(i * 37 % 23) - 11) * 0.125f;
+}
 
 std::vector<std::uint16_t> Halves(std::size_t n, bool bfloat = false) {
   std::vector<std::uint16_t> v(n);
-  for (std::size_t i = 0; i < n; ++i) v[i] = bfloat ? FloatToBFloat16(Value(i)) : FloatToHalf(Value(i));
+  for (std::size_t i = 0; i < n; ++i)
+    v[i] = bfloat ? FloatToBFloat16(Value(i)) : FloatToHalf(Value(i));
   return v;
 }
 
@@ -93,7 +96,8 @@ TEST(Half, PairsAndConversions) {
     EXPECT_EQ(z[i], FloatToHalf(f[i]));
     EXPECT_EQ(q[i], FloatToBFloat16(f[i]));
     const float sum = HalfToFloat(FloatToHalf(HalfToFloat(z[i]) + Value(2 * i)));
-    const float square = BFloat16ToFloat(FloatToBFloat16(BFloat16ToFloat(q[i]) * BFloat16ToFloat(q[i])));
+    const float square =
+        BFloat16ToFloat(FloatToBFloat16(BFloat16ToFloat(q[i]) * BFloat16ToFloat(q[i])));
     EXPECT_EQ(g[i], sum + square);
   }
 }
