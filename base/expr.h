@@ -1,5 +1,5 @@
 // Integer expressions of task files and launch plans, evaluated in exact 64-bit integers.
-// Grammar (precedence from low to high, all left-associative):
+// Grammar (precedence from low to high, left-associative but for ?:):
 //   a ? b : c | a || b | a && b | == != | < <= > >= | + - | * / % | unary - ! | primary
 //   primary: integer | name | ( expr ) | min(a, b, ...) | max(a, b, ...) | ceil_div(a, b)
 // Integers are decimal or 0x hex. `/` and `%` truncate towards zero as in C. Comparisons and logic
@@ -41,6 +41,7 @@ class Expr {
  private:
   struct Node;
   friend class ExprParser;
+  Expr(std::string text, std::shared_ptr<const Node> root);
   std::string text_;
   std::shared_ptr<const Node> root_;
 };

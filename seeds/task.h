@@ -32,7 +32,7 @@ struct Distribution {
   double a = 0;
   double b = 1;
 };
-std::string_view Name(Distribution::Kind kind);
+std::string_view Name(Distribution::Kind kind);  // "normal", "uniform", ...
 
 struct Tensor {
   std::string name;
@@ -67,8 +67,14 @@ struct Case {
   std::vector<Dim> dims;
   std::vector<Scalar> scalars;
   std::vector<Tensor> tensors;  // inputs and outputs in the task's order
-  double flops = 0;             // arithmetic the operation needs, in FLOP
+  double flops = 0;             // arithmetic the operation needs, in FLOP (an exact integer)
   Bytes min_bytes;              // each input read once, each output written once
+  // Elements of an output that share one error scale (layernorm: a whole normalised row); 0 = the
+  // innermost dim. See eval/check.h.
+  std::int64_t row_elements = 0;
+  // Allowed relative L2 error of a row where the conditioning of the inputs, not the class of the
+  // arithmetic, sets it (docs/tasks.md); none = the threshold of the demanded class.
+  std::optional<double> tolerance;
 
   std::optional<std::int64_t> dim(std::string_view name) const;
   const Tensor* tensor(std::string_view name) const;
@@ -86,10 +92,10 @@ struct ProgramText {
 };
 
 struct Task {
-  std::string name;         // folder name
-  std::string title;        // one line
-  std::string family;       // "row_reduction", "gemm", ...: what kind of transformations apply
-  std::string contract;     // the operation in words, for prompts and people
+  std::string name;      // folder name
+  std::string title;     // one line
+  std::string family;    // "row_reduction", "gemm", ...: what kind of transformations apply
+  std::string contract;  // the operation in words, for prompts and people
   PrecisionClass demanded = PrecisionClass::kFp32;
   bool allow_nondeterminism = false;
   // Accumulation length of one output element (softmax: N): scales the tolerance. Per case below.
@@ -97,8 +103,8 @@ struct Task {
   std::vector<std::int64_t> reduction;  // one entry per case
   ProgramText reference;                // accumulates in fp64
   // Output elements that one block of the reference's single launch writes (contiguous, in block
-  // order over the flattened grid), one entry per case; 0 = unknown. Lets a large case be checked at
-  // the elements that a sample of the candidate's blocks wrote (eval/evaluator.h).
+  // order over the flattened grid), one entry per case; 0 = unknown. Lets a large case be checked
+  // at the elements that a sample of the candidate's blocks wrote (eval/evaluator.h).
   std::vector<std::int64_t> reference_elements_per_block;
   ProgramText seed;
   std::vector<std::string> suites;  // "crfm", ...
@@ -113,8 +119,13 @@ std::filesystem::path DefaultTasksFolder();
 // Names of all tasks below `folder`, sorted.
 Result<std::vector<std::string>> ListTasks(const std::filesystem::path& folder);
 
+// The task without its programs, from the text of a task.toml; `file` stands in error messages,
+// which read "file:line:column: what was expected". Names, sizes and counts are limited
+// (docs/tasks.md), so that hostile text can neither overflow nor fill memory. kInvalidInput.
+Result<Task> ParseTask(std::string_view toml, std::string_view file);
+
 // kNotFound for an unknown name (with the nearest valid one); kInvalidInput for a broken task.toml
-// (with file, line and column).
+// (with file, line and column) or a missing or oversized program file (with its path).
 Result<Task> LoadTask(const std::filesystem::path& folder, std::string_view name);
 
 }  // namespace grove::seeds

@@ -1,0 +1,202 @@
+#include "cli/app.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/suggest.h"
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/interrupt.h"
+
+namespace grove::cli {
+namespace {
+
+constexpr const char* kFooter = R"(
+Examples:
+  grove run softmax --rounds 3        a search on this machine, no GPU and no API key needed
+  grove tree                          the idea tree of the last run
+  grove show best                     its best kernel: code, plan, idea, numbers
+  grove eval softmax my.cu my.json    one kernel by hand
+
+Exit codes: 0 done, 1 the kernel or run failed, 2 bad input, 3 the machine failed, 130 interrupted.)";
+
+const CLI::App* FindSubcommand(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (sub->get_name() == name) return sub;
+  }
+  return nullptr;
+}
+
+// CLI11 says what was not expected; the nearest valid word is for us to add.
+std::string Suggestion(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<std::string> valid;
+  const CLI::App* level = &app;
+  for (const std::string& argument : arguments) {
+    if (const CLI::App* sub = FindSubcommand(*level, argument)) level = sub;
+  }
+  for (const CLI::App* where : {level, &app}) {
+    for (const CLI::Option* option : where->get_options()) {
+      for (const std::string& name : option->get_lnames()) valid.push_back("--" + name);
+    }
+  }
+  for (const CLI::App* sub : level->get_subcommands({})) valid.push_back(sub->get_name());
+  for (const std::string& argument : arguments) {
+    const std::string word = argument.substr(0, argument.find('='));
+    if (std::find(valid.begin(), valid.end(), word) != valid.end()) continue;
+    if (level->get_name() == word || FindSubcommand(app, word) != nullptr) continue;
+    if (level != &app && word.rfind("--", 0) != 0) continue;  // an operand, not a name of ours
+    if (const std::string near = Nearest(word, valid); !near.empty()) {
+      return fmt::format("; did you mean '{}'?", near);
+    }
+  }
+  return "";
+}
+
+void AddBenchOptions(CLI::App& app, WorkbenchOptions& bench) {
+  app.add_option("--device", bench.device, "auto, emulator, cuda or cuda:N")->capture_default_str();
+  app.add_option("--gpu", bench.gpu, "the GPU whose time is modelled (grove devices)")
+      ->capture_default_str();
+}
+
+int Dispatch(int argc, const char* const* argv) {
+  CLI::App app{"grove grows fast CUDA kernels by branching tree search", "grove"};
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  app.set_version_flag("--version", "grove " GROVE_VERSION);
+
+  Common common;
+  std::string runs = common.runs.string();
+  app.add_option("--runs", runs, "folder of the runs")->envname("GROVE_RUNS")->capture_default_str();
+  app.add_option("--tasks", common.bench.tasks, "folder of the tasks")->envname("GROVE_TASKS");
+  app.add_option("--cache", common.bench.cache, "folder of the compile cache")
+      ->envname("GROVE_CACHE");
+  app.add_option("--jobs", common.bench.jobs, "parallel compilations (default: cores)")
+      ->check(CLI::Range(1, 256));
+  app.add_flag("--json", common.json, "print one JSON document");
+  app.add_flag("-q,--quiet", common.quiet, "no progress");
+  app.fallthrough();
+
+  RunOptions run;
+  auto* run_app = app.add_subcommand("run", "search for a faster kernel of a task");
+  run_app->add_option("task", run.config.task, "what to make fast (grove tasks)")->required();
+  run_app->add_option("--name", run.name, "name of the run (default: TASK-N)");
+  run_app->add_option("--rounds", run.config.rounds, "rounds")->capture_default_str();
+  run_app->add_option("--ideas", run.config.ideas, "ideas per frontier kernel")
+      ->capture_default_str();
+  run_app->add_option("--branches", run.config.branches, "implementations per idea")
+      ->capture_default_str();
+  run_app->add_option("--frontier", run.config.frontier, "kernels carried into the next round")
+      ->capture_default_str();
+  run_app->add_option("--patience", run.config.patience, "rounds without a gain before it ends")
+      ->capture_default_str();
+  run_app->add_option("--repairs", run.config.repairs, "repair turns per candidate")
+      ->capture_default_str();
+  run_app->add_option("--seed", run.config.seed, "of inputs and samples")->capture_default_str();
+  run_app->add_option("--model", run.config.model, "who writes: playbook")->capture_default_str();
+  run_app->add_option("--cases", run.config.cases, "scored cases that count (default: all)")
+      ->delimiter(',');
+  AddBenchOptions(*run_app, common.bench);
+
+  std::string resume_run;
+  auto* resume_app = app.add_subcommand("resume", "go on with a run that stopped or was killed");
+  resume_app->add_option("run", resume_run, "the run (default: the last one)");
+
+  TreeCommandOptions tree;
+  auto* tree_app = app.add_subcommand("tree", "the idea tree of a run");
+  tree_app->add_option("run", tree.run, "the run (default: the last one)");
+  tree_app->add_option("--round", tree.round, "this round only")->check(CLI::NonNegativeNumber);
+  tree_app->add_option("--depth", tree.depth, "1 rounds, 2 ideas, 3 candidates")
+      ->check(CLI::Range(1, 3));
+  tree_app->add_flag("--best-path", tree.best_path, "only what led to the best kernel");
+
+  std::string kernel;
+  std::string show_run;
+  auto* show_app = app.add_subcommand("show", "one kernel: code, plan, idea, verdict, numbers");
+  show_app->add_option("kernel", kernel, "r2.i3.b1, seed or best, with RUN/ in front if need be")
+      ->required();
+  show_app->add_option("--run", show_run, "the run (default: the last one)");
+
+  auto* runs_app = app.add_subcommand("runs", "the runs there are");
+
+  EvalOptions eval;
+  auto* eval_app = app.add_subcommand("eval", "evaluate one kernel by hand");
+  eval_app->add_option("task", eval.task, "the task it is for")->required();
+  eval_app->add_option("source", eval.source, "CUDA C++ file")->required();
+  eval_app->add_option("plan", eval.plan,
+                       "launch plan, JSON (default: SOURCE with .json, or its grove: comments)");
+  eval_app->add_option("--cases", common.bench.cases, "scored cases to time")->delimiter(',');
+  eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
+  AddBenchOptions(*eval_app, common.bench);
+
+  auto* tasks_app = app.add_subcommand("tasks", "the tasks there are");
+  std::string task;
+  auto* tasks_show = tasks_app->add_subcommand("show", "one task: contract, cases, seed");
+  tasks_show->add_option("name", task, "the task")->required();
+  auto* devices_app =
+      app.add_subcommand("devices", "the GPUs that are here, and those that can be modelled");
+  auto* doctor_app = app.add_subcommand("doctor", "what this machine has, and how fast it really is");
+  doctor_app->add_option("--device", common.bench.device, "auto or cuda:N")->capture_default_str();
+  BaselineOptions baseline;
+  auto* baseline_app =
+      app.add_subcommand("baseline", "the vendor library's and the seed's time for a task");
+  baseline_app->add_option("task", baseline.task, "the task")->required();
+  baseline_app->add_option("--cases", common.bench.cases, "scored cases (default: all)")
+      ->delimiter(',');
+  AddBenchOptions(*baseline_app, common.bench);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return app.exit(version);
+  } catch (const CLI::ParseError& error) {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    std::string message = error.what();
+    while (!message.empty() && message.back() == '\n') message.pop_back();
+    fmt::print(stderr, "grove: {}{} (grove --help)\n", message, Suggestion(app, arguments));
+    return kExitBadInput;
+  }
+  common.runs = runs;
+
+  const Interrupt interrupt;
+  common.stop = interrupt.token();
+  if (run_app->parsed()) {
+    run.config.device = common.bench.device;
+    run.config.gpu = common.bench.gpu;
+    return RunCommand(run, common);
+  }
+  if (resume_app->parsed()) return ResumeCommand(resume_run, common);
+  if (tree_app->parsed()) return TreeCommand(tree, common);
+  if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
+  if (runs_app->parsed()) return RunsCommand(common);
+  if (eval_app->parsed()) return EvalCommand(eval, common);
+  if (tasks_show->parsed()) return TasksShowCommand(task, common);
+  if (tasks_app->parsed()) return TasksCommand(common);
+  if (devices_app->parsed()) return DevicesCommand(common);
+  if (doctor_app->parsed()) return DoctorCommand(common);
+  if (baseline_app->parsed()) return BaselineCommand(baseline, common);
+  return kExitBadInput;
+}
+
+}  // namespace
+
+int Main(int argc, const char* const* argv) {
+  try {
+    return Dispatch(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "grove: out of memory; the run, if any, is as it was (grove resume)\n");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "grove: {}; the run, if any, is as it was (grove resume)\n", error.what());
+  }
+  return kExitMachine;
+}
+
+}  // namespace grove::cli

@@ -1,0 +1,63 @@
+// One function per subcommand: options in, exit code out. Text goes to stdout, progress and errors to
+// stderr; with `json` stdout carries one JSON document and nothing else.
+#pragma once
+
+#include <filesystem>
+#include <stop_token>
+#include <string>
+
+#include "cli/workbench.h"
+#include "search/config.h"
+
+namespace grove::cli {
+
+struct Common {
+  bool json = false;
+  bool quiet = false;
+  std::filesystem::path runs = "runs";  // the folder of the runs
+  WorkbenchOptions bench;               // tasks, cache, jobs
+  std::stop_token stop;
+};
+
+struct RunOptions {
+  search::SearchConfig config;
+  std::string name;  // empty = TASK-N, the first free N
+};
+int RunCommand(const RunOptions& options, const Common& common);
+
+// An empty run name means the one written last.
+int ResumeCommand(const std::string& run, const Common& common);
+
+struct TreeCommandOptions {
+  std::string run;
+  int round = -1;  // -1 = all
+  int depth = -1;  // -1 = all
+  bool best_path = false;
+};
+int TreeCommand(const TreeCommandOptions& options, const Common& common);
+
+// `kernel` is a candidate's name ("r2.i3.b1", "seed" or "best"), with "RUN/" in front or the run in
+// `run`.
+int ShowCommand(const std::string& kernel, const std::string& run, const Common& common);
+
+int RunsCommand(const Common& common);
+
+struct EvalOptions {
+  std::string task;
+  std::filesystem::path source;
+  std::filesystem::path plan;  // empty = from `// grove:` comments, or SOURCE with .json
+};
+int EvalCommand(const EvalOptions& options, const Common& common);
+
+int TasksCommand(const Common& common);
+int TasksShowCommand(const std::string& task, const Common& common);
+
+int DevicesCommand(const Common& common);
+int DoctorCommand(const Common& common);
+
+struct BaselineOptions {
+  std::string task;
+};
+int BaselineCommand(const BaselineOptions& options, const Common& common);
+
+}  // namespace grove::cli

@@ -1,0 +1,144 @@
+// `grove tree`, `grove show` and `grove runs`: read a run, whoever writes it, and change nothing.
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/suggest.h"
+#include "cli/commands.h"
+#include "cli/complain.h"
+#include "cli/exit_code.h"
+#include "cli/find_run.h"
+#include "cli/terminal.h"
+#include "results/format.h"
+#include "results/show.h"
+#include "results/store.h"
+#include "results/tree.h"
+
+namespace grove::cli {
+namespace {
+
+struct OpenedRun {
+  std::unique_ptr<results::Reader> reader;
+  results::RunData data;
+};
+
+Result<OpenedRun> OpenRun(const Common& common, const std::string& name) {
+  auto found = FindRun(common.runs, name);
+  if (!found) return Failure(std::move(found.error()));
+  auto reader = results::Reader::Open(common.runs / *found);
+  if (!reader) return Failure(std::move(reader.error()));
+  auto data = (*reader)->Load();
+  if (!data) return Failure(std::move(data.error()));
+  return OpenedRun{std::move(*reader), std::move(*data)};
+}
+
+}  // namespace
+
+int TreeCommand(const TreeCommandOptions& options, const Common& common) {
+  auto run = OpenRun(common, options.run);
+  if (!run) return Complain(run.error());
+  if (common.json) {
+    fmt::print("{}\n", results::TreeJson(run->data));
+    return kExitDone;
+  }
+  results::TreeOptions tree;
+  if (const int width = TerminalWidth(stdout); width > 0) {
+    tree.width = width;
+    tree.color = true;
+  }
+  if (options.round >= 0) {
+    tree.round = options.round;
+    std::vector<std::string> rounds;
+    for (const results::RoundRow& round : run->data.rounds) {
+      rounds.push_back(std::to_string(round.index));
+    }
+    const std::string wanted = std::to_string(options.round);
+    if (std::find(rounds.begin(), rounds.end(), wanted) == rounds.end()) {
+      return Complain({ErrorCode::kNotFound, UnknownName("round", wanted, rounds)});
+    }
+  }
+  if (options.depth > 0) tree.depth = options.depth;
+  tree.best_path = options.best_path;
+  fmt::print("{}", results::RenderTree(run->data, tree));
+  return kExitDone;
+}
+
+int ShowCommand(const std::string& kernel, const std::string& run_name, const Common& common) {
+  std::string name = kernel;
+  std::string run_of_kernel = run_name;
+  if (const auto slash = kernel.find('/'); slash != std::string::npos) {
+    run_of_kernel = kernel.substr(0, slash);
+    name = kernel.substr(slash + 1);
+  }
+  auto run = OpenRun(common, run_of_kernel);
+  if (!run) return Complain(run.error());
+  const results::CandidateRow* candidate =
+      name == "best" ? run->data.Best() : run->data.FindCandidate(name);
+  if (candidate == nullptr) {
+    std::vector<std::string> names = {"best"};
+    for (const results::CandidateRow& row : run->data.candidates) names.push_back(row.name);
+    std::string message = name == "best" ? "no kernel has passed yet" : "";
+    if (message.empty()) {
+      message = fmt::format("unknown kernel '{}' in run {}", name, run->data.run.name);
+      if (const std::string near = Nearest(name, names); !near.empty()) {
+        message += fmt::format("; did you mean '{}'?", near);
+      }
+      message += fmt::format(" (grove tree {} lists them)", run->data.run.name);
+    }
+    return Complain({ErrorCode::kNotFound, std::move(message)});
+  }
+  auto texts = results::LoadTexts(*run->reader, *candidate);
+  if (!texts) return Complain(texts.error());
+  if (common.json) {
+    fmt::print("{}\n", results::CandidateJson(run->data, *candidate, *texts));
+    return kExitDone;
+  }
+  results::ShowOptions options;
+  if (const int width = TerminalWidth(stdout); width > 0) options.width = width;
+  fmt::print("{}", results::RenderCandidate(run->data, *candidate, *texts, options));
+  return kExitDone;
+}
+
+int RunsCommand(const Common& common) {
+  auto runs = results::ListRuns(common.runs);
+  if (!runs) return Complain(runs.error());
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const results::RunSummary& run : *runs) {
+    if (common.json) {
+      nlohmann::ordered_json row = {{"name", run.name}, {"task", run.task}};
+      if (!run.problem.empty()) row["problem"] = run.problem;
+      row["status"] = results::Name(run.run.effective_status());
+      row["rounds"] = run.rounds;
+      row["candidates"] = run.candidates;
+      row["correct"] = run.correct;
+      if (run.best_score) row["best_ns"] = run.best_score->count();
+      if (run.seed_score) row["seed_ns"] = run.seed_score->count();
+      row["time_kind"] = results::Name(run.score_kind);
+      json.push_back(std::move(row));
+      continue;
+    }
+    if (!run.problem.empty()) {
+      fmt::print("{:<24} {}\n", run.name, results::Visible(run.problem));
+      continue;
+    }
+    fmt::print("{:<24} {:<12} {:<12} {} rounds, {} of {} candidates pass", run.name, run.task,
+               results::Name(run.run.effective_status()), run.rounds, run.correct,
+               run.candidates);
+    if (run.best_score && run.seed_score) {
+      fmt::print(", best {}, {} the seed", results::FormatTime(*run.best_score, run.score_kind),
+                 results::FormatRatio(*run.seed_score / *run.best_score));
+    }
+    fmt::print("\n");
+  }
+  if (common.json) {
+    fmt::print("{}\n", json.dump(2));
+  } else if (runs->empty()) {
+    fmt::print("no runs in {} (start one with: grove run TASK)\n", common.runs.string());
+  }
+  return kExitDone;
+}
+
+}  // namespace grove::cli

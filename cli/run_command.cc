@@ -1,0 +1,172 @@
+// `grove run` and `grove resume`.
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/share.h"
+#include "base/suggest.h"
+#include "cli/commands.h"
+#include "cli/complain.h"
+#include "cli/exit_code.h"
+#include "cli/find_run.h"
+#include "cli/terminal.h"
+#include "llm/playbook_client.h"
+#include "results/format.h"
+#include "results/store.h"
+#include "results/tree.h"
+#include "search/search.h"
+
+namespace grove::cli {
+namespace {
+
+// TASK-N with the first N that no run has.
+std::string FreeName(const std::filesystem::path& runs, const std::string& task) {
+  for (int n = 1;; ++n) {
+    std::string name = fmt::format("{}-{}", task, n);
+    if (!std::filesystem::exists(runs / name)) return name;
+  }
+}
+
+Result<std::unique_ptr<llm::Client>> MakeClient(const std::string& model) {
+  static const std::vector<std::string> kModels = {"playbook"};
+  if (model != "playbook") return Fail(ErrorCode::kNotFound, UnknownName("model", model, kModels));
+  return llm::MakePlaybookClient(ShareFolder("playbook"));
+}
+
+std::vector<results::EnvironmentRow> EnvironmentOf(Workbench& bench) {
+  std::vector<results::EnvironmentRow> rows;
+  rows.push_back({"device", bench.device->name()});
+  rows.push_back({"gpu", bench.device->spec().name});
+  rows.push_back({"arch", bench.device->spec().arch});
+  if (auto version = bench.compiler->Version()) rows.push_back({"compiler", *version});
+  return rows;
+}
+
+void PrintSummary(const std::string& run, const search::SearchSummary& summary,
+                  const Common& common) {
+  if (common.json) {
+    nlohmann::ordered_json json;
+    json["run"] = run;
+    json["status"] = results::Name(summary.status);
+    json["reason"] = summary.reason;
+    json["rounds"] = summary.rounds;
+    json["best"] = summary.best;
+    if (summary.best_time) json["best_time_ns"] = summary.best_time->count();
+    if (summary.seed_time) json["seed_time_ns"] = summary.seed_time->count();
+    if (summary.best_time && summary.seed_time) {
+      json["speedup_over_seed"] = *summary.seed_time / *summary.best_time;
+    }
+    json["time_kind"] = results::Name(summary.kind);
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  auto reader = results::Reader::Open(common.runs / run);
+  if (!reader) return;
+  auto data = (*reader)->Load();
+  if (!data) return;
+  results::TreeOptions options;
+  if (const int width = TerminalWidth(stdout); width > 0) {
+    options.width = width;
+    options.color = true;
+  }
+  fmt::print("{}", results::RenderTree(*data, options));
+  fmt::print("\n{}: {}\n", run, summary.reason);
+  if (summary.best_time && summary.seed_time) {
+    fmt::print("best {}: {}, {} the seed's {}   (grove show {}/{})\n", summary.best,
+               results::FormatTime(*summary.best_time, summary.kind),
+               results::FormatRatio(*summary.seed_time / *summary.best_time),
+               results::FormatTime(*summary.seed_time), run, summary.best);
+  }
+  if (summary.status == results::RunStatus::kInterrupted) {
+    fmt::print("go on with: grove resume {}\n", run);
+  }
+}
+
+int Search(const std::string& name, Workbench& bench, llm::Client& client, results::Store& store,
+           const search::SearchConfig& config, const Common& common) {
+  std::optional<search::SearchSummary> summary;
+  {
+    // The live line belongs to the search alone: it is gone before the summary is printed.
+    TerminalObserver observer(stderr, common.quiet);
+    observer.Line(fmt::format(
+        "{}: {} on {} by the {}; {} rounds x {} ideas x {} branches, frontier {}", name,
+        bench.task.title, bench.device->spec().name, bench.device->name(), config.rounds,
+        config.ideas, config.branches, config.frontier));
+    const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device,
+                                    client,     store,            observer};
+    auto done = search::RunSearch(parts, config, common.stop);
+    if (!done) {
+      observer.Line(fmt::format("the run is as it was; go on with: grove resume {}", name));
+      return Complain(done.error());
+    }
+    summary = std::move(*done);
+  }
+  PrintSummary(name, *summary, common);
+  if (summary->status == results::RunStatus::kInterrupted) return kExitInterrupted;
+  return kExitDone;
+}
+
+WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& common) {
+  WorkbenchOptions options = common.bench;
+  options.device = config.device;
+  options.gpu = config.gpu;
+  // Named at the command line again, the folder has moved; else it is where the run found it.
+  if (options.tasks.empty()) options.tasks = config.tasks;
+  options.seed = config.seed;
+  options.cases = config.cases;
+  return options;
+}
+
+}  // namespace
+
+int RunCommand(const RunOptions& options, const Common& common) {
+  search::SearchConfig config = options.config;
+  if (!common.bench.tasks.empty()) {
+    config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
+  }
+  // Everything that can be wrong with the input is found before the run's folder exists.
+  if (auto valid = search::Validate(config); !valid) return Complain(valid.error());
+  if (!options.name.empty()) {
+    if (auto valid = results::CheckRunName(options.name); !valid) return Complain(valid.error());
+  }
+  auto client = MakeClient(config.model);
+  if (!client) return Complain(client.error());
+  auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
+  if (!bench) return Complain(bench.error());
+
+  const SystemClock clock;
+  const std::string name =
+      options.name.empty() ? FreeName(common.runs, config.task) : options.name;
+  auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
+  start.environment = EnvironmentOf(**bench);
+  auto store = results::Store::Create(common.runs, start, clock);
+  if (!store) return Complain(store.error());
+  return Search(name, **bench, **client, **store, config, common);
+}
+
+int ResumeCommand(const std::string& run, const Common& common) {
+  auto name = FindRun(common.runs, run);
+  if (!name) return Complain(name.error());
+  auto reader = results::Reader::Open(common.runs / *name);
+  if (!reader) return Complain(reader.error());
+  auto data = (*reader)->Load();
+  if (!data) return Complain(data.error());
+  auto config = search::ConfigFromJson(data->run.config);
+  if (!config) return Complain(config.error());
+  auto client = MakeClient(config->model);
+  if (!client) return Complain(client.error());
+  auto bench = MakeWorkbench(config->task, BenchOptions(*config, common));
+  if (!bench) return Complain(bench.error());
+
+  const SystemClock clock;
+  auto store = results::Store::Open(common.runs, *name, clock);
+  if (!store) return Complain(store.error());
+  if (auto running = (*store)->SetStatus(results::RunStatus::kRunning, "resumed"); !running) {
+    return Complain(running.error());
+  }
+  return Search(*name, **bench, **client, **store, *config, common);
+}
+
+}  // namespace grove::cli

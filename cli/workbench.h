@@ -1,0 +1,45 @@
+// What evaluating kernels needs, put together from the command line: a task, a compile farm, a
+// device and an evaluator over them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/compiler.h"
+#include "eval/device.h"
+#include "eval/evaluator.h"
+#include "seeds/task.h"
+
+namespace grove::cli {
+
+struct WorkbenchOptions {
+  std::string device = "auto";        // auto, emulator, cuda, cuda:N
+  std::string gpu = "H200";           // which GPU the emulator models
+  std::filesystem::path tasks;        // empty = seeds::DefaultTasksFolder()
+  std::filesystem::path cache;        // empty = codegen::DefaultCacheFolder()
+  int jobs = 0;                       // compile workers; 0 = number of cores
+  std::uint64_t seed = 1;             // of the inputs
+  std::vector<std::string> cases;     // scored cases; empty = all
+};
+
+struct Workbench {
+  seeds::Task task;
+  std::unique_ptr<codegen::Compiler> compiler;
+  std::unique_ptr<eval::Device> device;
+  std::unique_ptr<eval::Evaluator> evaluator;
+};
+
+// The ordinal of "cuda" (0) or "cuda:N"; nullopt for anything else.
+std::optional<int> ParseCudaDevice(std::string_view name);
+
+// kNotFound for an unknown task, device or GPU, with the nearest valid name.
+Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
+                                                 const WorkbenchOptions& options);
+
+}  // namespace grove::cli

@@ -1,0 +1,52 @@
+// The prompts that ask for kernel programs: implement an idea, and repair a program that did not
+// compile or was wrong. Stateless; safe from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/share.h"
+#include "ideas/context.h"
+#include "ideas/idea.h"
+#include "llm/client.h"
+
+namespace grove::codegen {
+
+struct ImplementContext {
+  ideas::TaskFacts task;
+  ideas::DeviceFacts device;
+  ideas::KernelFacts parent;
+  ideas::Idea idea;
+  std::vector<std::string> hints;  // from the user
+  std::string model;               // for Request::model
+  // Siblings have the same prompt and consecutive seeds: each is another sample, and the playbook
+  // client makes its parameter choice number seed modulo the number of choices.
+  std::uint64_t seed = 0;
+};
+
+// Role kCode. kNotFound when the template implement.mustache is not in `prompts`.
+Result<llm::Request> BuildImplementRequest(
+    const ImplementContext& context,
+    const std::filesystem::path& prompts = ShareFolder("prompts/codegen"));
+
+// A program that failed and what is known about the failure, all sanitised (no host path).
+struct RepairContext {
+  ImplementContext implement;
+  std::string source;  // as the model wrote it; empty when no program could be read
+  std::string plan;
+  std::string verdict;               // "compile_error", "wrong_result", ...
+  std::string case_name;             // empty when it belongs to no case
+  std::string message;               // the compiler's log, the worst element, the fault
+  std::vector<std::string> earlier;  // verdicts of earlier attempts at this candidate, oldest first
+};
+
+// Role kRepair. The prompt stands alone: it repeats task, idea, parent and rules.
+Result<llm::Request> BuildRepairRequest(
+    const RepairContext& context,
+    const std::filesystem::path& prompts = ShareFolder("prompts/codegen"));
+
+}  // namespace grove::codegen

@@ -1,0 +1,695 @@
+#include "eval/emulator_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <tbb/task_arena.h>
+#include <unistd.h>
+
+#include "eval/check.h"
+#include "eval/emulator/emulator.h"
+#include "eval/host_memory.h"
+#include "eval/inputs.h"
+
+namespace grove::eval {
+namespace {
+
+using emulator::AddressSpace;
+using emulator::Counters;
+using seeds::Case;
+using seeds::Tensor;
+using seeds::TensorRole;
+
+// The references are ours and may take their time.
+constexpr std::int64_t kReferenceBudget = std::int64_t{1} << 45;
+// A single block that needs more than this to be sampled is hopeless on any GPU.
+constexpr std::int64_t kPilotBudget = std::int64_t{16} << 30;
+// Plans with more launches than this have the later ones of the same shape modelled as the first.
+constexpr std::size_t kManyLaunches = 32;
+
+VerdictKind KindOf(emulator::Fault::Kind kind) {
+  using Kind = emulator::Fault::Kind;
+  switch (kind) {
+    case Kind::kOutOfBounds:
+      return VerdictKind::kOutOfBounds;
+    case Kind::kWriteToInput:
+      return VerdictKind::kInputModified;
+    case Kind::kMisaligned:
+      return VerdictKind::kMisaligned;
+    case Kind::kRace:
+      return VerdictKind::kRace;
+    case Kind::kUninitialised:
+      return VerdictKind::kUninitialised;
+    case Kind::kBarrierDivergence:
+      return VerdictKind::kBarrierDivergence;
+    case Kind::kTrap:
+      return VerdictKind::kTrap;
+    case Kind::kBudget:
+      return VerdictKind::kTimeout;
+    case Kind::kUnsupported:
+      return VerdictKind::kUnsupported;
+    case Kind::kStackOverflow:
+      return VerdictKind::kTrap;
+    case Kind::kBadLaunch:
+      return VerdictKind::kPlanError;
+  }
+  return VerdictKind::kInfrastructure;
+}
+
+ExecutionFault ToExecutionFault(const emulator::Fault& fault, const std::string& kernel) {
+  return {KindOf(fault.kind), fmt::format("kernel {}: {}", kernel, fault.message)};
+}
+
+// One buffer per tensor of the case, in its order; only those of one role are filled in.
+using TensorMemory = std::vector<HostMemory>;
+
+Result<TensorMemory> AllocateTensors(const Case& task_case, TensorRole role, bool in_f64) {
+  TensorMemory memory(task_case.tensors.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const Tensor& tensor = task_case.tensors[i];
+    if (tensor.role != role) continue;
+    auto block = HostMemory::Allocate(in_f64 ? Bytes(tensor.elements() * 8) : tensor.bytes());
+    if (!block) return Failure(std::move(block.error()));
+    memory[i] = std::move(*block);
+  }
+  return memory;
+}
+
+// Global memory of one execution of a plan: the case's tensors and the plan's workspaces.
+class PlanMemory {
+ public:
+  struct Options {
+    bool poison_workspaces = true;  // "init": "none" means that anything may be in there
+    bool track_uninitialised = false;
+  };
+
+  static Result<std::unique_ptr<PlanMemory>> Make(const codegen::ResolvedPlan& plan,
+                                                  const Case& task_case, const TensorMemory& inputs,
+                                                  const TensorMemory& outputs,
+                                                  const Options& options) {
+    auto memory = std::make_unique<PlanMemory>();
+    for (std::size_t i = 0; i < task_case.tensors.size(); ++i) {
+      const Tensor& tensor = task_case.tensors[i];
+      const bool input = tensor.role == TensorRole::kInput;
+      const HostMemory& host = input ? inputs[i] : outputs[i];
+      AddressSpace::Buffer buffer;
+      buffer.name = tensor.name;
+      buffer.host = host.data();
+      buffer.bytes = static_cast<std::int64_t>(host.size());
+      buffer.writable = !input;
+      buffer.track_uninitialised = !input && options.track_uninitialised;
+      memory->tensors_.push_back(memory->space_.Map(buffer));
+    }
+    for (const codegen::ResolvedWorkspace& workspace : plan.workspaces) {
+      auto host = HostMemory::Allocate(workspace.bytes());
+      if (!host) return Failure(std::move(host.error()));
+      if (!workspace.zero && options.poison_workspaces) {
+        FillPoison(host->bytes(), workspace.dtype, 0);
+      }
+      AddressSpace::Buffer buffer;
+      buffer.name = workspace.name;
+      buffer.host = host->data();
+      buffer.bytes = workspace.bytes().value;
+      buffer.track_uninitialised = !workspace.zero && options.track_uninitialised;
+      memory->workspaces_.push_back(memory->space_.Map(buffer));
+      memory->owned_.push_back(std::move(*host));
+    }
+    return memory;
+  }
+
+  emulator::LaunchConfig Configure(const codegen::ResolvedLaunch& launch) const {
+    emulator::LaunchConfig config;
+    config.kernel = launch.kernel;
+    config.grid = launch.grid;
+    config.block = launch.block;
+    config.shared_bytes = launch.shared_bytes;
+    config.cluster = launch.cluster;
+    config.cooperative = launch.cooperative;
+    for (const codegen::ResolvedArg& arg : launch.args) {
+      std::vector<std::byte> bytes(arg.size);
+      switch (arg.kind) {
+        case codegen::ResolvedArg::Kind::kTensor:
+          std::memcpy(bytes.data(), &tensors_[arg.index], 8);
+          break;
+        case codegen::ResolvedArg::Kind::kWorkspace:
+          std::memcpy(bytes.data(), &workspaces_[arg.index], 8);
+          break;
+        case codegen::ResolvedArg::Kind::kScalar:
+          std::memcpy(bytes.data(), arg.bytes.data(), std::min<std::size_t>(arg.size, 8));
+          break;
+        case codegen::ResolvedArg::Kind::kTensorMap:
+          break;  // refused before any launch
+      }
+      config.params.push_back(std::move(bytes));
+    }
+    return config;
+  }
+
+  AddressSpace& space() { return space_; }
+
+ private:
+  AddressSpace space_;
+  std::vector<std::uint64_t> tensors_;
+  std::vector<std::uint64_t> workspaces_;
+  std::vector<HostMemory> owned_;
+};
+
+// Whether any element still has the bits of poison 0.
+bool ShowsPoison(std::span<const std::byte> values, DType dtype) {
+  std::byte poison[8];
+  const std::size_t size = SizeOf(dtype);
+  FillPoison({poison, size}, dtype, 0);
+  for (std::size_t at = 0; at + size <= values.size(); at += size) {
+    if (std::memcmp(values.data() + at, poison, size) == 0) return true;
+  }
+  return false;
+}
+
+std::optional<ExecutionFault> Unsupported(const codegen::ResolvedPlan& plan) {
+  if (plan.tensor_maps.empty()) return std::nullopt;
+  return ExecutionFault{VerdictKind::kUnsupported,
+                        fmt::format("tensor map {} (TMA) needs a GPU", plan.tensor_maps[0].name)};
+}
+
+// Executes every launch of the plan, all blocks.
+std::optional<ExecutionFault> ExecuteWhole(const emulator::Module& module,
+                                           const codegen::ResolvedPlan& plan, PlanMemory& memory,
+                                           const emulator::LaunchOptions& options) {
+  for (const codegen::ResolvedLaunch& launch : plan.launches) {
+    const auto outcome = emulator::Run(module, memory.Configure(launch), memory.space(), options);
+    if (outcome.fault) return ToExecutionFault(*outcome.fault, launch.kernel);
+  }
+  return std::nullopt;
+}
+
+// A value per (task, case, seed), made once however many candidates ask at the same time, dropped
+// oldest-first above a limit of bytes.
+template <typename T>
+class OnceCache {
+ public:
+  using Key = std::tuple<std::string, std::size_t, std::uint64_t>;
+  explicit OnceCache(std::int64_t limit) : limit_(limit) {}
+
+  // `make` gives Result<std::pair<std::shared_ptr<T>, bytes>>.
+  template <typename Make>
+  Result<std::shared_ptr<T>> Get(const Key& key, const Make& make) {
+    std::shared_ptr<Slot> slot;
+    {
+      const std::scoped_lock lock(mutex_);
+      auto& place = slots_[key];
+      if (!place) place = std::make_shared<Slot>();
+      slot = place;
+    }
+    const std::scoped_lock lock(slot->mutex);
+    if (!slot->value) {
+      // Isolated: while this thread waits for its own parallel work it must not pick up another
+      // candidate, which could come back for this very slot.
+      auto made = tbb::this_task_arena::isolate(make);
+      if (!made) return Failure(std::move(made.error()));
+      slot->value = std::move(made->first);
+      Account(key, made->second);
+    }
+    return slot->value;
+  }
+
+ private:
+  struct Slot {
+    std::mutex mutex;
+    std::shared_ptr<T> value;
+  };
+
+  void Account(const Key& key, std::int64_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    order_.emplace_back(key, bytes);
+    total_ += bytes;
+    while (total_ > limit_ && order_.size() > 1) {
+      total_ -= order_.front().second;
+      slots_.erase(order_.front().first);
+      order_.pop_front();
+    }
+  }
+
+  const std::int64_t limit_;
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<Slot>> slots_;
+  std::list<std::pair<Key, std::int64_t>> order_;
+  std::int64_t total_ = 0;
+};
+
+// The reference's outputs (f64) of a case: whole, or block by block as they are asked for.
+struct Reference {
+  std::mutex mutex;  // guards the lazy parts below
+  std::shared_ptr<const emulator::Module> module;
+  TensorMemory outputs;
+  bool complete = false;
+  std::vector<bool> blocks_done;
+};
+
+// The ranges of elements that an execution wrote into fresh zero memory: non-zero elements on the
+// pages that exist.
+std::vector<ElementRange> WrittenRanges(const HostMemory& memory, std::size_t element_size) {
+  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t pages = (memory.size() + page - 1) / page;
+  std::vector<unsigned char> resident(pages);
+  if (::mincore(memory.data(), memory.size(), resident.data()) != 0) return {};
+  std::vector<ElementRange> ranges;
+  const std::byte zero[8] = {};
+  for (std::size_t p = 0; p < pages; ++p) {
+    if ((resident[p] & 1U) == 0) continue;
+    const std::size_t end = std::min(memory.size(), (p + 1) * page);
+    for (std::size_t at = p * page; at < end; at += element_size) {
+      if (std::memcmp(memory.data() + at, zero, element_size) == 0) continue;
+      const auto element = static_cast<std::int64_t>(at / element_size);
+      if (!ranges.empty() && ranges.back().end == element) {
+        ++ranges.back().end;
+      } else {
+        ranges.push_back({element, element + 1});
+      }
+    }
+  }
+  return ranges;
+}
+
+class EmulatorDevice final : public Device {
+ public:
+  EmulatorDevice(const DeviceSpec& model, const EmulatorOptions& options)
+      : model_(model),
+        options_(options),
+        inputs_(options.cache_limit.value / 2),
+        references_(options.cache_limit.value / 2) {}
+
+  std::string name() const override { return "emulator"; }
+  const DeviceSpec& spec() const override { return model_; }
+  codegen::DeviceLimits limits() const override { return LimitsOf(model_); }
+  Result<CheckOutcome> Check(const CheckRequest& request) override;
+  Result<TimeOutcome> Time(const TimeRequest& request) override;
+
+ private:
+  Result<std::shared_ptr<TensorMemory>> Inputs(const CaseContext& context, std::uint64_t seed);
+  Result<std::shared_ptr<Reference>> ReferenceOf(const CaseContext& context, std::uint64_t seed);
+  // Makes the reference's outputs complete.
+  Status CompleteReference(const CaseContext& context, const TensorMemory& inputs,
+                           Reference& reference);
+  // Makes them complete over the ranges, where the task says which block writes what.
+  Status CoverReference(const CaseContext& context, const TensorMemory& inputs,
+                        const std::vector<ElementRange>& ranges, Reference& reference);
+  Status RunReference(const CaseContext& context, const TensorMemory& inputs, Reference& reference,
+                      std::vector<std::int64_t> blocks);
+
+  std::vector<ErrorReport> CompareAll(const Case& task_case, const TensorMemory& outputs,
+                                      const Reference& reference) const;
+  struct Sample;
+  Result<Sample> SampleLaunches(const TimeRequest& request, const emulator::Module& module,
+                                PlanMemory& memory);
+  Status SpotCheck(const TimeRequest& request, const TensorMemory& inputs,
+                   const TensorMemory& outputs, TimeOutcome& outcome);
+  Status FullCheck(const TimeRequest& request, const emulator::Module& module,
+                   const TensorMemory& inputs, TimeOutcome& outcome);
+
+  const DeviceSpec model_;
+  const EmulatorOptions options_;
+  OnceCache<TensorMemory> inputs_;
+  OnceCache<Reference> references_;
+};
+
+Result<std::shared_ptr<TensorMemory>> EmulatorDevice::Inputs(const CaseContext& context,
+                                                             std::uint64_t seed) {
+  using Made = std::pair<std::shared_ptr<TensorMemory>, std::int64_t>;
+  return inputs_.Get({context.task->name, context.case_index, seed}, [&]() -> Result<Made> {
+    const Case& task_case = context.task_case();
+    auto memory = AllocateTensors(task_case, TensorRole::kInput, false);
+    if (!memory) return Failure(std::move(memory.error()));
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < memory->size(); ++i) {
+      const Tensor& tensor = task_case.tensors[i];
+      if (tensor.role != TensorRole::kInput) continue;
+      FillInput(tensor, seed, i,
+                (*memory)[i].bytes().first(static_cast<std::size_t>(tensor.bytes().value)));
+      bytes += tensor.bytes().value;
+    }
+    return Made{std::make_shared<TensorMemory>(std::move(*memory)), bytes};
+  });
+}
+
+Result<std::shared_ptr<Reference>> EmulatorDevice::ReferenceOf(const CaseContext& context,
+                                                               std::uint64_t seed) {
+  using Made = std::pair<std::shared_ptr<Reference>, std::int64_t>;
+  return references_.Get({context.task->name, context.case_index, seed}, [&]() -> Result<Made> {
+    auto reference = std::make_shared<Reference>();
+    auto module = emulator::LoadModule(context.reference.compiled->ptx);
+    if (!module) return Fail(std::move(module.error()), "reference");
+    reference->module = std::move(*module);
+    auto outputs = AllocateTensors(context.task_case(), TensorRole::kOutput, true);
+    if (!outputs) return Failure(std::move(outputs.error()));
+    std::int64_t bytes = 0;
+    for (const HostMemory& output : *outputs) bytes += static_cast<std::int64_t>(output.size());
+    reference->outputs = std::move(*outputs);
+    return Made{std::move(reference), bytes};
+  });
+}
+
+Status EmulatorDevice::RunReference(const CaseContext& context, const TensorMemory& inputs,
+                                    Reference& reference, std::vector<std::int64_t> blocks) {
+  auto memory =
+      PlanMemory::Make(context.reference.plan, context.task_case(), inputs, reference.outputs, {});
+  if (!memory) return Failure(std::move(memory.error()));
+  emulator::LaunchOptions options;
+  options.instruction_budget = kReferenceBudget;
+  for (const codegen::ResolvedLaunch& launch : context.reference.plan.launches) {
+    emulator::LaunchConfig config = (*memory)->Configure(launch);
+    config.blocks = blocks;
+    // Isolated for the same reason as in OnceCache: the caller holds the reference's lock.
+    const auto outcome = tbb::this_task_arena::isolate(
+        [&] { return emulator::Run(*reference.module, config, (*memory)->space(), options); });
+    if (outcome.fault) {
+      return Fail(ErrorCode::kInternal,
+                  fmt::format("reference of task {}, case {}: {}", context.task->name,
+                              context.task_case().name,
+                              ToExecutionFault(*outcome.fault, launch.kernel).message));
+    }
+  }
+  return {};
+}
+
+Status EmulatorDevice::CompleteReference(const CaseContext& context, const TensorMemory& inputs,
+                                         Reference& reference) {
+  const std::scoped_lock lock(reference.mutex);
+  if (reference.complete) return {};
+  if (auto done = RunReference(context, inputs, reference, {}); !done) return done;
+  reference.complete = true;
+  return {};
+}
+
+Status EmulatorDevice::CoverReference(const CaseContext& context, const TensorMemory& inputs,
+                                      const std::vector<ElementRange>& ranges,
+                                      Reference& reference) {
+  const std::scoped_lock lock(reference.mutex);
+  if (reference.complete) return {};
+  const std::int64_t per_block = context.task->reference_elements_per_block[context.case_index];
+  const std::int64_t blocks = context.reference.plan.launches.front().blocks();
+  reference.blocks_done.resize(static_cast<std::size_t>(blocks));
+  std::vector<std::int64_t> missing;
+  for (const ElementRange& range : ranges) {
+    for (std::int64_t b = range.begin / per_block; b <= (range.end - 1) / per_block; ++b) {
+      auto done = reference.blocks_done[static_cast<std::size_t>(b)];
+      if (!done) missing.push_back(b);
+      done = true;
+    }
+  }
+  if (missing.empty()) return {};
+  return RunReference(context, inputs, reference, std::move(missing));
+}
+
+std::vector<ErrorReport> EmulatorDevice::CompareAll(const Case& task_case,
+                                                    const TensorMemory& outputs,
+                                                    const Reference& reference) const {
+  std::vector<ErrorReport> errors;
+  for (std::size_t i = 0; i < task_case.tensors.size(); ++i) {
+    const Tensor& tensor = task_case.tensors[i];
+    if (tensor.role != TensorRole::kOutput) continue;
+    const auto* expected = reinterpret_cast<const double*>(reference.outputs[i].data());
+    errors.push_back(Compare(tensor, outputs[i].bytes(),
+                             {expected, static_cast<std::size_t>(tensor.elements())},
+                             task_case.row_elements));
+  }
+  return errors;
+}
+
+Result<CheckOutcome> EmulatorDevice::Check(const CheckRequest& request) {
+  const CaseContext& context = *request.context;
+  const Case& task_case = context.task_case();
+  const codegen::ResolvedPlan& plan = request.candidate->plan;
+  CheckOutcome outcome;
+  if ((outcome.fault = Unsupported(plan))) return outcome;
+  auto module = emulator::LoadModule(request.candidate->compiled->ptx);
+  if (!module) {
+    outcome.fault = ExecutionFault{VerdictKind::kUnsupported, module.error().message};
+    return outcome;
+  }
+  auto inputs = Inputs(context, request.seed);
+  if (!inputs) return Failure(std::move(inputs.error()));
+
+  // One execution into fresh outputs filled with poison number `poison`.
+  const auto execute = [&](int poison, bool detect,
+                           TensorMemory& outputs) -> Result<std::optional<ExecutionFault>> {
+    auto allocated = AllocateTensors(task_case, TensorRole::kOutput, false);
+    if (!allocated) return Failure(std::move(allocated.error()));
+    outputs = std::move(*allocated);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].data() == nullptr) continue;
+      FillPoison(outputs[i].bytes(), task_case.tensors[i].dtype, poison);
+    }
+    PlanMemory::Options memory_options;
+    memory_options.track_uninitialised = detect;
+    auto memory = PlanMemory::Make(plan, task_case, **inputs, outputs, memory_options);
+    if (!memory) return Failure(std::move(memory.error()));
+    emulator::LaunchOptions options;
+    options.instruction_budget = options_.check_budget;
+    options.detect_races = detect;
+    options.detect_uninitialised = detect;
+    return ExecuteWhole(**module, plan, **memory, options);
+  };
+
+  TensorMemory first;
+  for (int run = 0; run < request.runs; ++run) {
+    TensorMemory outputs;
+    auto fault = execute(0, request.detect && run == 0, outputs);
+    if (!fault) return Failure(std::move(fault.error()));
+    if (*fault) {
+      outcome.fault = std::move(*fault);
+      return outcome;
+    }
+    if (run == 0) {
+      first = std::move(outputs);
+      continue;
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].data() != nullptr &&
+          std::memcmp(outputs[i].data(), first[i].data(), first[i].size()) != 0) {
+        outcome.deterministic = false;
+      }
+    }
+  }
+
+  // An element that shows its poison may be a coincidence; one that shows two poisons is unwritten.
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (first[i].data() == nullptr) continue;
+    const DType dtype = task_case.tensors[i].dtype;
+    if (!ShowsPoison(first[i].bytes(), dtype)) continue;
+    TensorMemory second;
+    auto fault = execute(1, false, second);
+    if (!fault) return Failure(std::move(fault.error()));
+    if (*fault) {
+      outcome.fault = std::move(*fault);
+      return outcome;
+    }
+    const std::int64_t element = FirstPoison(first[i].bytes(), second[i].bytes(), dtype);
+    if (element >= 0) {
+      outcome.unwritten_tensor = i;
+      outcome.unwritten_element = element;
+      return outcome;
+    }
+  }
+
+  auto reference = ReferenceOf(context, request.seed);
+  if (!reference) return Failure(std::move(reference.error()));
+  if (auto done = CompleteReference(context, **inputs, **reference); !done) {
+    return Failure(std::move(done.error()));
+  }
+  outcome.errors = CompareAll(task_case, first, **reference);
+  return outcome;
+}
+
+// What sampling every launch of a plan gave.
+struct EmulatorDevice::Sample {
+  std::optional<ExecutionFault> fault;
+  std::vector<LaunchReport> launches;
+  Nanoseconds time{0};
+  std::int64_t estimated_instructions = 0;  // of one whole execution
+  std::int64_t atomics = 0;
+};
+
+Result<EmulatorDevice::Sample> EmulatorDevice::SampleLaunches(const TimeRequest& request,
+                                                              const emulator::Module& module,
+                                                              PlanMemory& memory) {
+  const codegen::ResolvedPlan& plan = request.candidate->plan;
+  Sample sample;
+  using Shape = std::tuple<std::string, std::array<std::int64_t, 3>, std::array<std::int64_t, 3>>;
+  std::map<Shape, LaunchReport> seen;
+  for (const codegen::ResolvedLaunch& launch : plan.launches) {
+    const Shape shape{launch.kernel, launch.grid, launch.block};
+    if (plan.launches.size() > kManyLaunches && seen.contains(shape)) {
+      sample.launches.push_back(seen[shape]);
+      sample.time += seen[shape].time;
+      continue;
+    }
+    const auto& entries = request.candidate->compiled->entries;
+    const auto entry = std::find_if(entries.begin(), entries.end(), [&](const auto& candidate) {
+      return candidate.name == launch.kernel;
+    });
+    if (entry == entries.end()) {
+      return Fail(ErrorCode::kInternal, "launch of a kernel that was not validated");
+    }
+    emulator::LaunchOptions options;
+    emulator::LaunchConfig config = memory.Configure(launch);
+    const bool sampled = !launch.cooperative && launch.blocks() > 1;
+    if (sampled) {
+      // A pilot block says how many blocks the budget allows.
+      options.instruction_budget = kPilotBudget;
+      config.blocks = {launch.blocks() / 2};
+      const auto pilot = emulator::Run(module, config, memory.space(), options);
+      if (pilot.fault) {
+        sample.fault = ToExecutionFault(*pilot.fault, launch.kernel);
+        return sample;
+      }
+      const std::int64_t per_block = std::max<std::int64_t>(pilot.counters.thread_instructions, 1);
+      const std::int64_t count =
+          std::clamp<std::int64_t>(options_.sample_budget / per_block, 1, options_.sample_blocks);
+      config.blocks = SampleBlocks(launch, count);
+    }
+    options.instruction_budget = kPilotBudget;
+    options.count_memory = true;
+    const auto outcome = emulator::Run(module, config, memory.space(), options);
+    if (outcome.fault) {
+      sample.fault = ToExecutionFault(*outcome.fault, launch.kernel);
+      return sample;
+    }
+    const ModelledLaunch modelled = ModelLaunch(model_, launch, *entry, outcome.counters);
+    LaunchReport report;
+    report.kernel = launch.kernel;
+    report.time = modelled.time;
+    report.occupancy = modelled.occupancy;
+    report.bound = modelled.bound;
+    report.dram_bytes = modelled.dram_bytes;
+    sample.time += modelled.time;
+    sample.atomics += outcome.counters.atomics;
+    const std::int64_t blocks = std::max<std::int64_t>(outcome.counters.blocks, 1);
+    sample.estimated_instructions +=
+        outcome.counters.thread_instructions / blocks * launch.blocks();
+    seen[shape] = report;
+    sample.launches.push_back(std::move(report));
+  }
+  return sample;
+}
+
+// Compares what the sampled blocks of a single launch wrote.
+Status EmulatorDevice::SpotCheck(const TimeRequest& request, const TensorMemory& inputs,
+                                 const TensorMemory& outputs, TimeOutcome& outcome) {
+  const CaseContext& context = *request.context;
+  const Case& task_case = context.task_case();
+  std::int64_t covered = 0;
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < task_case.tensors.size(); ++i) {
+    const Tensor& tensor = task_case.tensors[i];
+    if (tensor.role != TensorRole::kOutput) continue;
+    const auto ranges = WrittenRanges(outputs[i], SizeOf(tensor.dtype));
+    if (ranges.empty()) {
+      outcome.fault = ExecutionFault{
+          VerdictKind::kUnwritten,
+          fmt::format("the blocks sampled on the scored case wrote nothing but zeros to {}",
+                      tensor.name)};
+      return {};
+    }
+    auto reference = ReferenceOf(context, request.seed);
+    if (!reference) return Failure(std::move(reference.error()));
+    if (auto done = CoverReference(context, inputs, ranges, **reference); !done) return done;
+    const auto* expected = reinterpret_cast<const double*>((*reference)->outputs[i].data());
+    outcome.errors.push_back(Compare(tensor, outputs[i].bytes(),
+                                     {expected, static_cast<std::size_t>(tensor.elements())},
+                                     task_case.row_elements, ranges));
+    for (const ElementRange& range : ranges) covered += range.end - range.begin;
+    total += tensor.elements();
+  }
+  outcome.checked_share = static_cast<double>(covered) / static_cast<double>(total);
+  outcome.note = "checked at the elements that the sampled blocks wrote";
+  return {};
+}
+
+// Executes the plan whole on the scored case and compares everything.
+Status EmulatorDevice::FullCheck(const TimeRequest& request, const emulator::Module& module,
+                                 const TensorMemory& inputs, TimeOutcome& outcome) {
+  const CaseContext& context = *request.context;
+  const Case& task_case = context.task_case();
+  auto outputs = AllocateTensors(task_case, TensorRole::kOutput, false);
+  if (!outputs) return Failure(std::move(outputs.error()));
+  PlanMemory::Options memory_options;
+  memory_options.poison_workspaces = false;
+  auto memory =
+      PlanMemory::Make(request.candidate->plan, task_case, inputs, *outputs, memory_options);
+  if (!memory) return Failure(std::move(memory.error()));
+  emulator::LaunchOptions options;
+  options.instruction_budget = 4 * options_.full_budget;
+  outcome.fault = ExecuteWhole(module, request.candidate->plan, **memory, options);
+  if (outcome.fault) return {};
+  auto reference = ReferenceOf(context, request.seed);
+  if (!reference) return Failure(std::move(reference.error()));
+  if (auto done = CompleteReference(context, inputs, **reference); !done) return done;
+  outcome.errors = CompareAll(task_case, *outputs, **reference);
+  outcome.checked_share = 1;
+  outcome.note = "executed and checked whole";
+  return {};
+}
+
+Result<TimeOutcome> EmulatorDevice::Time(const TimeRequest& request) {
+  const CaseContext& context = *request.context;
+  const Case& task_case = context.task_case();
+  const codegen::ResolvedPlan& plan = request.candidate->plan;
+  TimeOutcome outcome;
+  outcome.modelled = true;
+  if ((outcome.fault = Unsupported(plan))) return outcome;
+  auto module = emulator::LoadModule(request.candidate->compiled->ptx);
+  if (!module) {
+    outcome.fault = ExecutionFault{VerdictKind::kUnsupported, module.error().message};
+    return outcome;
+  }
+  auto inputs = Inputs(context, request.seed);
+  if (!inputs) return Failure(std::move(inputs.error()));
+  auto outputs = AllocateTensors(task_case, TensorRole::kOutput, false);
+  if (!outputs) return Failure(std::move(outputs.error()));
+  PlanMemory::Options memory_options;
+  memory_options.poison_workspaces = false;
+  auto memory = PlanMemory::Make(plan, task_case, **inputs, *outputs, memory_options);
+  if (!memory) return Failure(std::move(memory.error()));
+
+  auto sample = SampleLaunches(request, **module, **memory);
+  if (!sample) return Failure(std::move(sample.error()));
+  outcome.fault = std::move(sample->fault);
+  outcome.launches = std::move(sample->launches);
+  outcome.time = sample->time;
+  if (outcome.fault) return outcome;
+
+  const bool independent_blocks =
+      plan.launches.size() == 1 && sample->atomics == 0 &&
+      context.task->reference_elements_per_block[context.case_index] > 0;
+  Status checked;
+  if (independent_blocks) {
+    checked = SpotCheck(request, **inputs, *outputs, outcome);
+  } else if (sample->estimated_instructions <= options_.full_budget) {
+    memory->reset();
+    outputs->clear();
+    checked = FullCheck(request, **module, **inputs, outcome);
+  } else {
+    outcome.note = fmt::format(
+        "not rechecked at this size: its blocks depend on each other, and a whole execution needs "
+        "about {:.1f}e9 thread-instructions",
+        static_cast<double>(sample->estimated_instructions) / 1e9);
+  }
+  if (!checked) return Failure(std::move(checked.error()));
+  return outcome;
+}
+
+}  // namespace
+
+std::unique_ptr<Device> MakeEmulatorDevice(const DeviceSpec& model,
+                                           const EmulatorOptions& options) {
+  return std::make_unique<EmulatorDevice>(model, options);
+}
+
+}  // namespace grove::eval

@@ -1,0 +1,482 @@
+#include "eval/evaluator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include "base/suggest.h"
+#include "eval/check.h"
+
+namespace grove::eval {
+namespace {
+
+using seeds::Case;
+using seeds::CaseRole;
+
+Stage StageOf(CaseRole role) {
+  switch (role) {
+    case CaseRole::kSmoke:
+      return Stage::kSmoke;
+    case CaseRole::kSweep:
+      return Stage::kSweep;
+    case CaseRole::kStability:
+      return Stage::kStability;
+    case CaseRole::kEdge:
+      return Stage::kEdge;
+    case CaseRole::kScored:
+      return Stage::kTiming;
+  }
+  return Stage::kSweep;
+}
+
+// The reference is compiled against the case with every output in f64.
+Case InDoublePrecision(const Case& task_case) {
+  Case result = task_case;
+  for (seeds::Tensor& tensor : result.tensors) {
+    if (tensor.role == seeds::TensorRole::kOutput) tensor.dtype = DType::kF64;
+  }
+  return result;
+}
+
+// Every draw of inputs differs: stage and repetition are part of the seed.
+std::uint64_t DrawSeed(std::uint64_t seed, std::size_t case_index, Stage stage) {
+  return seed * 0x9E3779B97F4A7C15ULL + case_index * 1024 + static_cast<std::uint64_t>(stage);
+}
+
+class StopWatch {
+ public:
+  Milliseconds elapsed() const { return std::chrono::steady_clock::now() - start_; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+Verdict Failed(VerdictKind kind, Stage stage, const Case& task_case, std::string message) {
+  Verdict verdict;
+  verdict.kind = kind;
+  verdict.stage = stage;
+  verdict.case_name = task_case.name;
+  verdict.message = std::move(message);
+  return verdict;
+}
+
+VerdictKind KindOf(codegen::CompileOutcome::Status status) {
+  using Status = codegen::CompileOutcome::Status;
+  switch (status) {
+    case Status::kOk:
+      return VerdictKind::kPass;
+    case Status::kError:
+      return VerdictKind::kCompileError;
+    case Status::kTimeout:
+      return VerdictKind::kCompileTimeout;
+    case Status::kMemory:
+      return VerdictKind::kCompileMemory;
+    case Status::kCrashed:
+      return VerdictKind::kCompileError;
+  }
+  return VerdictKind::kInfrastructure;
+}
+
+// What a comparison says about a candidate.
+struct Judgement {
+  std::optional<Verdict> verdict;  // when it failed
+  double error = 0;
+  double tolerance = 0;
+};
+
+// Judges the errors of every output tensor of one case against the demanded class.
+Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
+                const std::vector<ErrorReport>& errors) {
+  const Case& task_case = task.cases[case_index];
+  Judgement judgement;
+  std::size_t output = 0;
+  for (const seeds::Tensor& tensor : task_case.tensors) {
+    if (tensor.role != seeds::TensorRole::kOutput) continue;
+    const ErrorReport& report = errors[output++];
+    const Tolerance tolerance = ToleranceFor(task, case_index, tensor);
+    judgement.tolerance = tolerance.row_l2;
+    judgement.error = std::max(judgement.error, report.worst_row_l2);
+    if (!Within(report, tolerance)) {
+      // Where the inputs' conditioning sets the tolerance, the error says nothing of a class.
+      std::optional<seeds::PrecisionClass> achieved;
+      if (!report.non_finite_mismatch() && !task_case.tolerance) {
+        achieved = ClassifyError(report.worst_row_l2, task.reduction[case_index]);
+      }
+      const bool lower =
+          achieved.has_value() && *achieved > task.demanded && stage != Stage::kStability;
+      VerdictKind kind = stage == Stage::kStability ? VerdictKind::kUnstable
+                         : lower                    ? VerdictKind::kLowerClass
+                                                    : VerdictKind::kWrongResult;
+      std::string message;
+      if (report.non_finite_mismatch()) {
+        message = fmt::format("{}[{}] is {} where the reference is {}", tensor.name,
+                              report.worst_element, report.got, report.expected);
+      } else {
+        message = fmt::format(
+            "{}: relative L2 error {:.3g} in row {} (allowed {:.3g}), largest scaled error {:.3g} "
+            "(allowed {:.3g}) at element {}: expected {:.9g}, got {:.9g}",
+            tensor.name, report.worst_row_l2, report.worst_row, tolerance.row_l2, report.scaled_max,
+            tolerance.scaled_max, report.worst_element, report.expected, report.got);
+        if (lower) {
+          message += fmt::format("; class {} where {} is demanded", seeds::Name(*achieved),
+                                 seeds::Name(task.demanded));
+        }
+      }
+      Verdict verdict = Failed(kind, stage, task_case, std::move(message));
+      verdict.tensor = tensor.name;
+      verdict.element = report.worst_element;
+      verdict.expected = report.expected;
+      verdict.got = report.got;
+      verdict.error = report.worst_row_l2;
+      verdict.tolerance = tolerance.row_l2;
+      judgement.verdict = std::move(verdict);
+      return judgement;
+    }
+  }
+  return judgement;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const seeds::Task& task, codegen::Compiler& compiler, Device& device,
+                     EvaluatorOptions options)
+    : task_(task), compiler_(compiler), device_(device), options_(std::move(options)) {}
+
+Result<std::unique_ptr<Evaluator>> Evaluator::Create(const seeds::Task& task,
+                                                     codegen::Compiler& compiler, Device& device,
+                                                     EvaluatorOptions options) {
+  std::vector<std::string> scored;
+  for (const Case& task_case : task.cases) {
+    if (task_case.role == CaseRole::kScored) scored.push_back(task_case.name);
+  }
+  for (const std::string& name : options.cases) {
+    if (std::find(scored.begin(), scored.end(), name) == scored.end()) {
+      return Fail(ErrorCode::kNotFound, UnknownName("scored case", name, scored));
+    }
+  }
+  std::unique_ptr<Evaluator> evaluator(new Evaluator(task, compiler, device, std::move(options)));
+
+  auto reference = codegen::MakeProgram(task.reference.source, task.reference.plan);
+  if (!reference) {
+    return Fail(std::move(reference.error()), fmt::format("reference of task {}", task.name));
+  }
+  evaluator->contexts_.resize(task.cases.size());
+  std::mutex mutex;
+  std::optional<Error> first_error;
+  tbb::parallel_for(std::size_t{0}, task.cases.size(), [&](std::size_t i) {
+    const Case promoted = InDoublePrecision(task.cases[i]);
+    auto outcome = evaluator->Prepare(*reference, promoted);
+    std::optional<Error> error;
+    if (!outcome) {
+      error = outcome.error();
+    } else if (!outcome->prepared) {
+      error = Error{ErrorCode::kInvalidInput,
+                    fmt::format("reference of task {}, case {}: {}", task.name, task.cases[i].name,
+                                outcome->verdict.message)};
+    } else {
+      evaluator->contexts_[i] = {&task, i, std::move(*outcome->prepared)};
+    }
+    if (error) {
+      const std::scoped_lock lock(mutex);
+      if (!first_error) first_error = std::move(error);
+    }
+  });
+  if (first_error) return Failure(std::move(*first_error));
+  return evaluator;
+}
+
+Evaluation Evaluator::ParseFailure(const Error& error) {
+  Evaluation evaluation;
+  evaluation.verdict.kind = VerdictKind::kParseError;
+  evaluation.verdict.stage = Stage::kParse;
+  evaluation.verdict.message = error.message;
+  evaluation.stages.push_back({Stage::kParse, "", false, Milliseconds(0), 0, 0});
+  return evaluation;
+}
+
+Result<Evaluator::PreparedOrVerdict> Evaluator::Prepare(const codegen::KernelProgram& program,
+                                                        const Case& task_case) const {
+  PreparedOrVerdict result;
+  auto plan = codegen::ResolvePlan(program.plan, task_case, device_.limits());
+  if (!plan) {
+    result.verdict = Failed(VerdictKind::kPlanError, Stage::kParse, task_case,
+                            "launch plan: " + plan.error().message);
+    return result;
+  }
+  codegen::CompileRequest request;
+  request.source = codegen::Prelude(task_case) + program.source;
+  request.arch = options_.arch;
+  auto compiled = compiler_.Compile(request);
+  if (!compiled) return Failure(std::move(compiled.error()));
+  result.compile_time = (*compiled)->time;
+  if (!(*compiled)->ok()) {
+    const VerdictKind kind = KindOf((*compiled)->status);
+    std::string message = (*compiled)->log;
+    if (kind != VerdictKind::kCompileError || message.empty()) {
+      message = fmt::format("{}{}{}", codegen::Name((*compiled)->status),
+                            message.empty() ? "" : ": ", message);
+    }
+    result.verdict = Failed(kind, Stage::kCompile, task_case, std::move(message));
+    return result;
+  }
+  if (auto valid = codegen::ValidatePlan(*plan, (*compiled)->entries, device_.limits()); !valid) {
+    result.verdict = Failed(VerdictKind::kPlanError, Stage::kCompile, task_case,
+                            "launch plan: " + valid.error().message);
+    return result;
+  }
+  result.prepared = Prepared{*compiled, std::move(*plan)};
+  return result;
+}
+
+// The evaluation of one candidate in progress. Cases of the check stages run in parallel; what is
+// reported is the first failure in stage order, whatever finished first.
+struct Evaluator::Run {
+  const Evaluator& self;
+  const codegen::KernelProgram& program;
+  Evaluation evaluation;
+
+  // What one check of one case came to.
+  struct CaseResult {
+    std::vector<StageRecord> stages;
+    std::optional<Verdict> verdict;
+    std::optional<Error> error;
+  };
+
+  CaseResult CheckCase(std::size_t index, bool detect, int runs) const {
+    const CaseContext& context = self.contexts_[index];
+    const Case& task_case = context.task_case();
+    const Stage stage = StageOf(task_case.role);
+    CaseResult result;
+
+    const StopWatch compile_watch;
+    auto prepared = self.Prepare(program, task_case);
+    if (!prepared) {
+      result.error = std::move(prepared.error());
+      return result;
+    }
+    result.stages.push_back({Stage::kCompile, task_case.name, prepared->prepared.has_value(),
+                             compile_watch.elapsed(), 0, 0});
+    if (!prepared->prepared) {
+      result.verdict = std::move(prepared->verdict);
+      return result;
+    }
+
+    const StopWatch watch;
+    CheckRequest request;
+    request.context = &context;
+    request.candidate = &*prepared->prepared;
+    request.seed = DrawSeed(self.options_.seed, index, stage);
+    request.detect = detect;
+    request.runs = runs;
+    auto outcome = self.device_.Check(request);
+    if (!outcome) {
+      result.error = std::move(outcome.error());
+      return result;
+    }
+    Stage reached = stage;
+    Judgement judgement;
+    if (outcome->fault) {
+      result.verdict =
+          Failed(outcome->fault->kind, stage, task_case, std::move(outcome->fault->message));
+    } else if (outcome->unwritten_tensor) {
+      const seeds::Tensor& tensor = task_case.tensors[*outcome->unwritten_tensor];
+      result.verdict =
+          Failed(VerdictKind::kUnwritten, stage, task_case,
+                 fmt::format("{}[{}] was never written", tensor.name, outcome->unwritten_element));
+      result.verdict->tensor = tensor.name;
+      result.verdict->element = outcome->unwritten_element;
+    } else {
+      judgement = Judge(*context.task, index, stage, outcome->errors);
+      result.verdict = std::move(judgement.verdict);
+    }
+    result.stages.push_back({reached, task_case.name, !result.verdict, watch.elapsed(),
+                             judgement.error, judgement.tolerance});
+    if (!result.verdict && runs > 1) {
+      const bool fine = outcome->deterministic || context.task->allow_nondeterminism;
+      result.stages.push_back({Stage::kDeterminism, task_case.name, fine, Milliseconds(0), 0, 0});
+      if (!fine) {
+        result.verdict =
+            Failed(VerdictKind::kNondeterministic, Stage::kDeterminism, task_case,
+                   fmt::format("{} runs on the same inputs differ in their bits", runs));
+      }
+    }
+    if (!result.verdict && detect) {
+      result.stages.push_back({Stage::kIntegrity, task_case.name, true, Milliseconds(0), 0, 0});
+    }
+    if (result.verdict) result.verdict->seed = request.seed;
+    return result;
+  }
+
+  // Takes a case's result in; true when the evaluation ends here.
+  bool Absorb(CaseResult&& result) {
+    for (StageRecord& record : result.stages) {
+      const bool ordinary = record.stage == Stage::kSmoke || record.stage == Stage::kSweep ||
+                            record.stage == Stage::kEdge;
+      if (ordinary) evaluation.worst_error = std::max(evaluation.worst_error, record.error);
+      evaluation.stages.push_back(std::move(record));
+    }
+    if (!result.verdict) return false;
+    evaluation.verdict = std::move(*result.verdict);
+    return true;
+  }
+
+  Result<Evaluation> Evaluate() {
+    evaluation.stages.push_back({Stage::kParse, "", true, Milliseconds(0), 0, 0});
+    if (auto done = Check(); !done)
+      return Failure(std::move(done.error()));
+    else if (*done)
+      return std::move(evaluation);
+    if (auto timed = TimeAll(); !timed) return Failure(std::move(timed.error()));
+    return std::move(evaluation);
+  }
+
+  // The check stages; true when one of them ended the evaluation.
+  Result<bool> Check() {
+    const auto& cases = self.task_.cases;
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (cases[i].role != CaseRole::kScored) order.push_back(i);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return StageOf(cases[a].role) < StageOf(cases[b].role);
+    });
+    if (order.empty()) return false;
+    // The first case alone: most candidates that fail do so here, and cheaply.
+    CaseResult first = CheckCase(order[0], true, self.options_.determinism_runs);
+    if (first.error) return Failure(std::move(*first.error));
+    if (Absorb(std::move(first))) return true;
+
+    std::vector<CaseResult> results(order.size());
+    std::atomic<std::size_t> first_failure{order.size()};
+    tbb::parallel_for(std::size_t{1}, order.size(), [&](std::size_t i) {
+      if (i > first_failure.load()) return;  // a failure in an earlier place decides already
+      // The second case is the first of another shape: its runs must agree as well.
+      const bool again = i == 1;
+      results[i] = CheckCase(order[i], again, again ? self.options_.determinism_runs : 1);
+      if (results[i].verdict || results[i].error) {
+        std::size_t seen = first_failure.load();
+        while (i < seen && !first_failure.compare_exchange_weak(seen, i)) {
+        }
+      }
+    });
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      if (results[i].error) return Failure(std::move(*results[i].error));
+      if (Absorb(std::move(results[i]))) return true;
+    }
+    return false;
+  }
+
+  Status TimeAll() {
+    double log_sum = 0;
+    int scored = 0;
+    for (std::size_t i = 0; i < self.task_.cases.size(); ++i) {
+      const Case& task_case = self.task_.cases[i];
+      if (task_case.role != CaseRole::kScored) continue;
+      const auto& wanted = self.options_.cases;
+      if (!wanted.empty() &&
+          std::find(wanted.begin(), wanted.end(), task_case.name) == wanted.end()) {
+        continue;
+      }
+      auto time = TimeCase(i);
+      if (!time) return Failure(std::move(time.error()));
+      if (!*time) return {};
+      log_sum += std::log((*time)->count());
+      ++scored;
+    }
+    evaluation.verdict.kind = VerdictKind::kPass;
+    evaluation.verdict.stage = Stage::kRecheck;
+    evaluation.verdict.case_name.clear();
+    evaluation.verdict.message.clear();
+    if (scored > 0) evaluation.score = Nanoseconds(std::exp(log_sum / scored));
+    std::int64_t longest = 1;
+    for (const std::int64_t reduction : self.task_.reduction)
+      longest = std::max(longest, reduction);
+    evaluation.measured_class = ClassifyError(evaluation.worst_error, longest);
+    return {};
+  }
+
+  // The time of one scored case; nullopt when the verdict is a failure.
+  Result<std::optional<Nanoseconds>> TimeCase(std::size_t index) {
+    const CaseContext& context = self.contexts_[index];
+    const Case& task_case = context.task_case();
+    const StopWatch compile_watch;
+    auto prepared = self.Prepare(program, task_case);
+    if (!prepared) return Failure(std::move(prepared.error()));
+    evaluation.stages.push_back({Stage::kCompile, task_case.name, prepared->prepared.has_value(),
+                                 compile_watch.elapsed(), 0, 0});
+    if (!prepared->prepared) {
+      evaluation.verdict = std::move(prepared->verdict);
+      return std::optional<Nanoseconds>();
+    }
+    for (const codegen::EntryPoint& entry : prepared->prepared->compiled->entries) {
+      evaluation.kernels.push_back({task_case.name, entry});
+    }
+
+    const DeviceSpec& spec = self.device_.spec();
+    const Nanoseconds floor = ImpossibleFloor(spec, task_case.flops, task_case.min_bytes);
+    const StopWatch watch;
+    TimeRequest request;
+    request.context = &context;
+    request.candidate = &*prepared->prepared;
+    request.seed = DrawSeed(self.options_.seed, index, Stage::kTiming);
+    request.floor = floor;
+    auto outcome = self.device_.Time(request);
+    if (!outcome) return Failure(std::move(outcome.error()));
+
+    std::optional<Verdict> verdict;
+    Judgement judgement;
+    Stage stage = Stage::kTiming;
+    if (outcome->fault) {
+      verdict = Failed(outcome->fault->kind, stage, task_case, std::move(outcome->fault->message));
+    } else if (outcome->time < floor) {
+      verdict = Failed(VerdictKind::kImpossible, stage, task_case,
+                       fmt::format("{:.0f} ns is below the floor of {:.0f} ns on {}",
+                                   outcome->time.count(), floor.count(), spec.name));
+    }
+    evaluation.stages.push_back({Stage::kTiming, task_case.name, !verdict, watch.elapsed(), 0, 0});
+    if (!verdict && !outcome->errors.empty()) {
+      stage = Stage::kRecheck;
+      judgement = Judge(*context.task, index, stage, outcome->errors);
+      verdict = std::move(judgement.verdict);
+      evaluation.stages.push_back(
+          {stage, task_case.name, !verdict, Milliseconds(0), judgement.error, judgement.tolerance});
+      evaluation.worst_error = std::max(evaluation.worst_error, judgement.error);
+    }
+    if (verdict) {
+      verdict->seed = request.seed;
+      evaluation.verdict = std::move(*verdict);
+      return std::optional<Nanoseconds>();
+    }
+    CaseTime time;
+    time.case_name = task_case.name;
+    time.time = outcome->time;
+    time.modelled = outcome->modelled;
+    time.impossible_floor = floor;
+    time.class_floor = ClassFloor(spec, self.task_.demanded, task_case.flops, task_case.min_bytes);
+    time.checked_share = outcome->checked_share;
+    time.note = std::move(outcome->note);
+    time.launches = std::move(outcome->launches);
+    time.min = outcome->min;
+    time.q3 = outcome->q3;
+    time.samples = std::move(outcome->samples);
+    time.modes = std::move(outcome->modes);
+    time.throttled = outcome->throttled;
+    time.mean_clock_ghz = outcome->mean_clock_ghz;
+    time.empty_kernel = outcome->empty_kernel;
+    evaluation.modelled = evaluation.modelled || outcome->modelled;
+    evaluation.times.push_back(std::move(time));
+    return std::optional<Nanoseconds>(outcome->time);
+  }
+};
+
+Result<Evaluation> Evaluator::Evaluate(const codegen::KernelProgram& program) const {
+  Run run{*this, program, {}};
+  return run.Evaluate();
+}
+
+}  // namespace grove::eval

@@ -1,0 +1,113 @@
+// The evaluation of one candidate: stages in order, a verdict at the first failure, and for what
+// passes them all a time per scored case and a score. Knows nothing of how kernels are executed
+// (eval/device.h) or compiled (codegen/compiler.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "codegen/compiler.h"
+#include "codegen/program.h"
+#include "eval/device.h"
+#include "eval/verdict.h"
+#include "seeds/task.h"
+
+namespace grove::eval {
+
+// One stage on one case (case_name empty: all cases).
+struct StageRecord {
+  Stage stage = Stage::kParse;
+  std::string case_name;
+  bool passed = false;
+  Milliseconds duration{0};
+  double error = 0;  // worst relative L2 of a row, where values were compared
+  double tolerance = 0;
+};
+
+struct CaseTime {
+  std::string case_name;
+  Nanoseconds time{0};
+  bool modelled = false;
+  Nanoseconds impossible_floor{0};
+  Nanoseconds class_floor{0};
+  double checked_share = 0;  // of the outputs, rechecked after timing
+  std::string note;
+  std::vector<LaunchReport> launches;
+  // When measured: the interval of the median, the samples of the cold mode, the other modes, and
+  // what the measurement went through.
+  Nanoseconds min{0}, q3{0};
+  std::vector<Nanoseconds> samples;
+  std::vector<ModeTime> modes;
+  int throttled = 0;            // samples dropped
+  double mean_clock_ghz = 0;    // 0 = not known
+  Nanoseconds empty_kernel{0};  // measured the same way; 0 = not measured
+};
+
+// Resources of one compiled kernel in one scored case.
+struct KernelRecord {
+  std::string case_name;
+  codegen::EntryPoint entry;
+};
+
+struct Evaluation {
+  Verdict verdict;
+  std::vector<StageRecord> stages;
+  std::vector<CaseTime> times;  // one per scored case, when timed
+  std::vector<KernelRecord> kernels;
+  std::optional<seeds::PrecisionClass> measured_class;  // of the worst checked case
+  double worst_error = 0;                               // relative L2, over the ordinary cases
+  std::optional<Nanoseconds> score;  // geometric mean over the scored cases; only with kPass
+  bool modelled = false;             // the score is a modelled time
+};
+
+struct EvaluatorOptions {
+  std::uint64_t seed = 1;      // of every input; the verdict's payload names the draw
+  std::string arch = "sm_90";  // compilation target
+  // Names of the scored cases to time; empty = all of them.
+  std::vector<std::string> cases;
+  int determinism_runs = 3;
+};
+
+// Thread-safe: many candidates may be evaluated at once. The task, compiler and device are borrowed
+// and must outlive the evaluator.
+class Evaluator {
+ public:
+  // Compiles the reference for every case. kInvalidInput when the reference itself does not fit the
+  // task; kNotFound for an unknown case name in `options`.
+  static Result<std::unique_ptr<Evaluator>> Create(const seeds::Task& task,
+                                                   codegen::Compiler& compiler, Device& device,
+                                                   EvaluatorOptions options);
+
+  // A candidate's failure is data; an Error is ours (no compiler, no device).
+  Result<Evaluation> Evaluate(const codegen::KernelProgram& program) const;
+
+  // Verdict of text that did not become a program.
+  static Evaluation ParseFailure(const Error& error);
+
+ private:
+  struct Run;  // the evaluation of one candidate, in progress
+  Evaluator(const seeds::Task& task, codegen::Compiler& compiler, Device& device,
+            EvaluatorOptions options);
+
+  // Compiles and resolves `program` for the case; a verdict instead when it does not fit.
+  struct PreparedOrVerdict {
+    std::optional<Prepared> prepared;
+    Verdict verdict;
+    Milliseconds compile_time{0};
+  };
+  Result<PreparedOrVerdict> Prepare(const codegen::KernelProgram& program,
+                                    const seeds::Case& task_case) const;
+
+  const seeds::Task& task_;
+  codegen::Compiler& compiler_;
+  Device& device_;
+  EvaluatorOptions options_;
+  std::vector<CaseContext> contexts_;  // one per case, references prepared
+};
+
+}  // namespace grove::eval

@@ -1,0 +1,183 @@
+#include "ideas/context.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace grove::ideas {
+namespace {
+
+// Names of the sections of all prompts.
+constexpr std::array<std::string_view, 17> kSections = {
+    "task",  "device",  "parent",   "lineage",  "tried_here", "tried_elsewhere",
+    "hints", "goal",    "playbook", "request",  "idea",       "rules",
+    "reply", "failure", "failed",   "attempts", "branch"};
+
+std::string Size(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
+  if (bytes >= 1e6) return fmt::format("{:.2f} MB", bytes / 1e6);
+  return fmt::format("{:.1f} KB", bytes / 1e3);
+}
+
+std::string DescribeInput(const seeds::Tensor& tensor) {
+  const seeds::Distribution& d = tensor.distribution;
+  if (tensor.role != seeds::TensorRole::kInput) return {};
+  if (d.kind == seeds::Distribution::Kind::kNormal && d.a == 0 && d.b == 1) return {};
+  return fmt::format("{} {}({:g}, {:g})", tensor.name, seeds::Name(d.kind), d.a, d.b);
+}
+
+TaskFacts::Case DescribeCase(const seeds::Case& c) {
+  TaskFacts::Case facts;
+  facts.name = c.name;
+  facts.role = seeds::Name(c.role);
+  std::vector<std::string> dims, tensors, inputs;
+  for (const seeds::Dim& dim : c.dims) dims.push_back(fmt::format("{}={}", dim.name, dim.value));
+  for (const seeds::Tensor& t : c.tensors) {
+    tensors.push_back(fmt::format("{} {} [{}] {}", t.name, grove::Name(t.dtype),
+                                  fmt::join(t.shape, ","),
+                                  t.role == seeds::TensorRole::kInput ? "input" : "output"));
+    if (std::string input = DescribeInput(t); !input.empty()) inputs.push_back(std::move(input));
+  }
+  facts.dims = fmt::format("{}", fmt::join(dims, " "));
+  facts.tensors = fmt::format("{}", fmt::join(tensors, "; "));
+  facts.inputs = fmt::format("{}", fmt::join(inputs, "; "));
+  return facts;
+}
+
+}  // namespace
+
+TaskFacts DescribeTask(const seeds::Task& task) {
+  TaskFacts facts;
+  facts.name = task.name;
+  facts.title = task.title;
+  facts.family = task.family;
+  facts.contract = task.contract;
+  facts.demanded = seeds::Name(task.demanded);
+  for (const bool scored : {true, false}) {
+    for (const seeds::Case& c : task.cases) {
+      if ((c.role == seeds::CaseRole::kScored) == scored) facts.cases.push_back(DescribeCase(c));
+    }
+  }
+  std::vector<std::string> scalars;
+  if (!task.cases.empty()) {
+    for (const seeds::Scalar& s : task.cases.front().scalars) {
+      scalars.push_back(fmt::format("{}={:g} ({})", s.name, s.value, grove::Name(s.dtype)));
+    }
+  }
+  facts.scalars = fmt::format("{}", fmt::join(scalars, " "));
+  return facts;
+}
+
+std::string_view Name(TriedIdea::Outcome outcome) {
+  switch (outcome) {
+    case TriedIdea::Outcome::kWin:
+      return "win";
+    case TriedIdea::Outcome::kTie:
+      return "tie";
+    case TriedIdea::Outcome::kLoss:
+      return "loss";
+    case TriedIdea::Outcome::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+std::string DescribeTried(const TriedIdea& tried) {
+  std::string line =
+      fmt::format("{} [{}]: {}", tried.title, Name(tried.category), Name(tried.outcome));
+  if (tried.gain) line += fmt::format(", {:.2f}x", *tried.gain);
+  if (!tried.note.empty()) line += "; " + tried.note;
+  // One line each, whatever the texts hold.
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return Shield(line);
+}
+
+std::string Shield(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    out += text[i];
+    if (text[i] != '<') continue;
+    std::string_view rest = text.substr(i + 1);
+    if (rest.starts_with('/')) rest.remove_prefix(1);
+    const bool tag = std::any_of(kSections.begin(), kSections.end(), [&](std::string_view name) {
+      return rest.starts_with(name) && rest.substr(name.size()).starts_with('>');
+    });
+    if (tag) out += ' ';
+  }
+  return out;
+}
+
+std::string Fenced(std::string_view language, std::string_view text) {
+  std::size_t longest = 0, run = 0;
+  for (const char c : text) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  const std::string fence(std::max<std::size_t>(3, longest + 1), '`');
+  std::string body = Shield(text);
+  if (body.empty() || body.back() != '\n') body += '\n';
+  return fmt::format("{}{}\n{}{}", fence, language, body, fence);
+}
+
+std::string DescribeKernel(const KernelFacts& k) {
+  std::vector<std::string> lines;
+  const auto us = [](Nanoseconds t) { return t.count() / 1e3; };
+  lines.push_back(fmt::format("id: {}", Shield(k.id)));
+  if (k.time) {
+    lines.push_back(fmt::format("time: {:.3f} us ({})", us(*k.time),
+                                k.modelled ? "modelled, not measured" : "measured"));
+  }
+  if (k.floor) lines.push_back(fmt::format("floor: {:.3f} us", us(*k.floor)));
+  if (k.share_of_floor) {
+    lines.push_back(fmt::format("share of the floor reached: {:.1f}%", 100 * *k.share_of_floor));
+  }
+  if (!k.bound.empty()) lines.push_back("bound by: " + Shield(k.bound));
+  if (k.registers) lines.push_back(fmt::format("registers per thread: {}", *k.registers));
+  if (k.spill_bytes) lines.push_back(fmt::format("spills: {} bytes", *k.spill_bytes));
+  if (k.shared_bytes) {
+    lines.push_back(fmt::format("shared memory per block: {} bytes", *k.shared_bytes));
+  }
+  if (k.occupancy) {
+    lines.push_back(fmt::format("occupancy: {:.0f}% of the warps{}", 100 * *k.occupancy,
+                                k.limiter.empty() ? "" : ", limited by " + Shield(k.limiter)));
+  }
+  if (!k.precision_class.empty()) {
+    lines.push_back("precision class: " + Shield(k.precision_class));
+  }
+  if (!k.counters.empty()) lines.push_back("counters:\n" + Shield(k.counters));
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+std::string DescribeDevice(const DeviceFacts& d) {
+  return fmt::format(
+      "name: {}\narchitecture: {}\nSMs: {}\nmemory bandwidth: {:.0f} GB/s (measured copy)\n"
+      "L2: {:.0f} MB\nshared memory: up to {} per block ({} bytes)\n"
+      "peak arithmetic, dense: fp32 {:.0f}, tf32 {:.0f}, fp16 {:.0f} TFLOP/s\n"
+      "registers: 65536 per SM, at most 255 per thread; 2048 threads and 32 blocks per SM\n"
+      "times: {}",
+      d.name, d.arch, d.sm_count, d.memory_gbs, d.l2_mb, Size(d.shared_per_block),
+      d.shared_per_block, d.fp32_tflops, d.tf32_tflops, d.fp16_tflops,
+      d.modelled ? "modelled from an emulation of the compiled kernel" : "measured on the device");
+}
+
+std::string DescribeTaskLines(const TaskFacts& task) {
+  std::string text =
+      fmt::format("name: {}\ntitle: {}\nfamily: {}\nprecision demanded: {}\n", Shield(task.name),
+                  Shield(task.title), Shield(task.family), Shield(task.demanded));
+  if (!task.scalars.empty()) text += fmt::format("scalars: {}\n", Shield(task.scalars));
+  for (const TaskFacts::Case& c : task.cases) {
+    text += fmt::format("case {} ({}): {}; {}{}{}\n", Shield(c.name), c.role, c.dims,
+                        Shield(c.tensors), c.inputs.empty() ? "" : "; drawn ", Shield(c.inputs));
+  }
+  text += "contract:\n" + Shield(task.contract);
+  if (text.back() == '\n') text.pop_back();
+  return text;
+}
+
+}  // namespace grove::ideas

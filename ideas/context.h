@@ -1,0 +1,94 @@
+// What a prompt is made from: plain values that the search fills in and that ideas/idea_prompt.h
+// and codegen/implement.h write out. Every text here may be foreign (a kernel's source, an idea's
+// words) and is shielded when it is written: it can neither end a section of the prompt nor a
+// fence.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "ideas/idea.h"
+#include "seeds/task.h"
+
+namespace grove::ideas {
+
+// The task as a prompt shows it.
+struct TaskFacts {
+  struct Case {
+    std::string name;
+    std::string role;     // "scored", "smoke", ...
+    std::string dims;     // "M=4096 N=65536"
+    std::string tensors;  // "x f32 [4096,65536] input; y f32 [4096,65536] output"
+    std::string inputs;   // how the inputs are drawn where not normal(0, 1); may be empty
+  };
+  std::string name;
+  std::string title;
+  std::string family;
+  std::string contract;
+  std::string demanded;     // precision class
+  std::string scalars;      // "eps=1e-05 (f32)"; may be empty
+  std::vector<Case> cases;  // scored cases first
+};
+TaskFacts DescribeTask(const seeds::Task& task);
+
+struct DeviceFacts {
+  std::string name;  // "H200"
+  std::string arch;  // "sm_90"
+  int sm_count = 0;
+  double memory_gbs = 0;   // GB/s, measured copy
+  double l2_mb = 0;        // MB
+  double fp32_tflops = 0;  // TFLOP/s, dense
+  double tf32_tflops = 0;
+  double fp16_tflops = 0;
+  int shared_per_block = 0;  // bytes, opt-in maximum
+  bool modelled = false;     // times come from the emulator's cost model, not from a GPU
+};
+
+// A kernel and what is known about it.
+struct KernelFacts {
+  std::string id;                        // "seed", "c17"
+  std::string source;                    // CUDA C++
+  std::string plan;                      // JSON
+  std::optional<Nanoseconds> time;       // over the scored cases, geometric mean
+  std::optional<Nanoseconds> floor;      // of the demanded class
+  std::optional<double> share_of_floor;  // floor / time, 0 to 1
+  bool modelled = false;                 // the time is modelled, not measured
+  std::optional<int> registers;          // per thread
+  std::optional<std::int64_t> spill_bytes;
+  std::optional<std::int64_t> shared_bytes;  // per block, static and dynamic
+  std::optional<double> occupancy;           // resident warps / maximum, 0 to 1
+  std::string limiter;                       // of the occupancy
+  std::string bound;                         // "memory", "fp32", "latency", ...
+  std::string precision_class;               // from the measured error
+  std::string counters;                      // profile counters, one per line; may be empty
+};
+
+// An idea of the past and what came of it.
+struct TriedIdea {
+  enum class Outcome { kWin, kTie, kLoss, kFailed };
+  std::string title;
+  Category category = Category::kInstructions;
+  Outcome outcome = Outcome::kTie;
+  std::optional<double> gain;  // ratio of times, parent / best sibling
+  std::string note;            // why: a verdict, a resource, a sentence; may be empty
+};
+std::string_view Name(TriedIdea::Outcome outcome);
+
+// One line for a prompt: "Vectorised loads [memory access]: win, 1.80x; note".
+std::string DescribeTried(const TriedIdea& tried);
+
+// Foreign text made safe inside a section: tags that look like a section's get a blank after '<'.
+std::string Shield(std::string_view text);
+// Foreign text as a fenced block with a fence longer than any run of backticks in it.
+std::string Fenced(std::string_view language, std::string_view text);
+
+// The lines that a prompt says about a kernel: time, floor, resources. Unknown values are left out.
+std::string DescribeKernel(const KernelFacts& kernel);
+std::string DescribeDevice(const DeviceFacts& device);
+std::string DescribeTaskLines(const TaskFacts& task);
+
+}  // namespace grove::ideas

@@ -1,0 +1,104 @@
+#include "ideas/idea_prompt.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <kainjow/mustache.hpp>
+
+#include "base/files.h"
+#include "base/hash.h"
+
+namespace grove::ideas {
+namespace {
+
+namespace mustache = kainjow::mustache;
+
+constexpr std::uintmax_t kMaxTemplate = 1 << 20;
+
+// A list for {{#name}}{{.}}{{/name}}, with has_name for the frame around it.
+void SetLines(mustache::data& data, const std::string& name,
+              const std::vector<std::string>& lines) {
+  mustache::data list{mustache::data::type::list};
+  for (const std::string& line : lines) list.push_back(mustache::data(line));
+  data.set(name, list);
+  data.set("has_" + name, !lines.empty());
+}
+
+std::vector<std::string> DescribeAll(const std::vector<TriedIdea>& tried) {
+  std::vector<std::string> lines;
+  for (const TriedIdea& t : tried) lines.push_back(DescribeTried(t));
+  return lines;
+}
+
+std::vector<std::string> ShieldAll(const std::vector<std::string>& texts) {
+  std::vector<std::string> lines;
+  for (const std::string& text : texts) lines.push_back(Shield(text));
+  return lines;
+}
+
+}  // namespace
+
+Result<llm::Request> BuildIdeaRequest(const IdeaContext& context,
+                                      const std::filesystem::path& prompts) {
+  const auto text = ReadFile(prompts / "idea.mustache", kMaxTemplate);
+  if (!text) return Fail(text.error(), "prompt template");
+  mustache::mustache page(*text);
+  page.set_custom_escape([](const std::string& s) { return s; });
+  mustache::data data;
+  data.set("task", DescribeTaskLines(context.task));
+  data.set("device", DescribeDevice(context.device));
+  data.set("parent", DescribeKernel(context.parent));
+  data.set("source", Fenced("cuda", context.parent.source));
+  data.set("plan", Fenced("json", context.parent.plan));
+  SetLines(data, "lineage", DescribeAll(context.lineage));
+  SetLines(data, "tried_here", DescribeAll(context.tried_here));
+  SetLines(data, "tried_elsewhere", DescribeAll(context.tried_elsewhere));
+  SetLines(data, "playbook", ShieldAll(context.playbook));
+  SetLines(data, "hints", ShieldAll(context.hints));
+  data.set("goal", Shield(context.goal));
+  data.set("has_goal", !context.goal.empty());
+  data.set("wanted", fmt::to_string(context.wanted));
+  data.set("radical", context.radical);
+  std::vector<std::string> names;
+  for (const Category category : kCategories) names.emplace_back(Name(category));
+  data.set("categories", fmt::format("{}", fmt::join(names, "; ")));
+
+  llm::Request request;
+  request.role = context.radical ? llm::Role::kAdviser : llm::Role::kIdea;
+  request.model = context.model;
+  request.seed = context.seed;
+  const std::string prompt = page.is_valid() ? page.render(data) : std::string();
+  if (!page.is_valid()) {
+    return Fail(ErrorCode::kInvalidInput,
+                fmt::format("prompt template idea.mustache: {}", page.error_message()));
+  }
+  request.messages.push_back({llm::Message::Author::kUser, prompt});
+  return request;
+}
+
+std::vector<std::string> SelectExcerpt(const std::vector<llm::PlaybookTip>& tips,
+                                       std::string_view family, std::int64_t round, double share) {
+  std::vector<const llm::PlaybookTip*> pool;
+  for (const llm::PlaybookTip& tip : tips) {
+    if (tip.family == family) pool.push_back(&tip);
+  }
+  // An order that has nothing to do with that of the files, the same in every run.
+  std::sort(pool.begin(), pool.end(), [](const auto* a, const auto* b) {
+    const Hash left = HashText(a->id), right = HashText(b->id);
+    return left != right ? left < right : a->id < b->id;
+  });
+  std::vector<std::string> excerpt;
+  if (pool.empty()) return excerpt;
+  const double exact = std::clamp(share, 0.0, 1.0) * static_cast<double>(pool.size());
+  const std::size_t count = std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(exact)));
+  const std::size_t start = static_cast<std::size_t>(std::max<std::int64_t>(0, round)) * count;
+  for (std::size_t i = 0; i < std::min(count, pool.size()); ++i) {
+    const llm::PlaybookTip& tip = *pool[(start + i) % pool.size()];
+    excerpt.push_back(fmt::format("{} [{}]: {}", tip.title, tip.category, tip.rationale));
+  }
+  return excerpt;
+}
+
+}  // namespace grove::ideas

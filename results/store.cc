@@ -1,0 +1,606 @@
+#include "results/store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <nlohmann/json.hpp>
+
+#include "results/lock.h"
+#include "results/schema.h"
+#include "results/sql.h"
+
+namespace grove::results {
+namespace {
+
+constexpr std::size_t kNameLimit = 100;
+
+std::string DimsJson(const std::vector<seeds::Dim>& dims) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const seeds::Dim& dim : dims) json[dim.name] = dim.value;
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Quantities that are only context; a NaN from a model must not lose the verdict it comes with.
+double Finite(double value) { return std::isfinite(value) ? value : 0.0; }
+
+std::optional<Hash> PutOptional(Connection& c, const std::optional<std::string>& text) {
+  return text ? std::optional(PutText(c, *text)) : std::nullopt;
+}
+
+void Configure(SQLite::Database& database, const StoreOptions& options) {
+  database.setBusyTimeout(options.busy_timeout_ms);
+  const std::string mode = database.execAndGet("PRAGMA journal_mode = WAL").getString();
+  if (mode != "wal") {
+    Throw(ErrorCode::kResource,
+          "this file system cannot hold a run: SQLite's WAL needs shared "
+          "memory; put the runs on a local disk");
+  }
+  database.exec(options.survive_power_loss ? "PRAGMA synchronous = FULL"
+                                           : "PRAGMA synchronous = NORMAL");
+  database.exec("PRAGMA foreign_keys = ON");
+  database.exec("PRAGMA trusted_schema = OFF");
+}
+
+// The ledger's key for one attempt of a call; check.cc builds the same in SQL.
+std::string LedgerKey(const CallKey& key, int attempt) {
+  return fmt::format("{} #{}", ToString(key), attempt);
+}
+
+bool ReserveRow(Connection& c, std::string_view key, const Amount& amount, WallTime now) {
+  return Query(c,
+               "INSERT INTO ledger (kind, key, reserved, time_us) VALUES (?, ?, ?, ?) "
+               "ON CONFLICT (kind, key) DO NOTHING",
+               amount.kind, key, amount.amount, now)
+             .Run() > 0;
+}
+
+bool SettleRow(Connection& c, std::string_view key, const Amount& amount, WallTime now) {
+  return Query(c,
+               "INSERT INTO ledger (kind, key, reserved, settled, time_us) "
+               "VALUES (?1, ?2, ?3, ?3, ?4) ON CONFLICT (kind, key) "
+               "DO UPDATE SET settled = ?3 WHERE settled IS NULL",
+               amount.kind, key, amount.amount, now)
+             .Run() > 0;
+}
+
+// Settles what is named, and the rest of the key's reservations in full.
+void SettleAll(Connection& c, const std::string& key, std::span<const Amount> cost, WallTime now) {
+  for (const Amount& amount : cost) SettleRow(c, key, amount, now);
+  Query(c, "UPDATE ledger SET settled = reserved WHERE key = ? AND settled IS NULL", key).Run();
+}
+
+CallRow NeedCall(Connection& c, CallId id) {
+  auto row = FindCallRow(c, id);
+  if (!row) Throw(ErrorCode::kNotFound, fmt::format("the run has no model call {}", id.value));
+  return *std::move(row);
+}
+
+void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
+  std::vector<StageRow> stages = e.stages;
+  if (stages.empty()) {
+    stages.push_back({e.verdict.stage, e.verdict.case_name, e.verdict.kind, Milliseconds(0)});
+  }
+  int ordinal = 0;
+  for (const StageRow& s : stages) {
+    Query(c, "INSERT INTO stages VALUES (?, ?, ?, ?, ?, ?)", id, ordinal++, s.stage, s.case_name,
+          s.verdict, Finite(s.duration.count()))
+        .Run();
+  }
+  const auto ns = [](const std::optional<Nanoseconds>& t) {
+    return t ? std::optional(t->count()) : std::nullopt;
+  };
+  for (const CaseTimeRow& t : e.case_times) {
+    Query(c,
+          "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+          "?, ?)",
+          id, t.case_name, t.kind, t.mode, t.time.count(), ns(t.low), ns(t.high),
+          Finite(t.floor.count()), Finite(t.class_floor.count()), t.bound, Finite(t.dram_bytes),
+          Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note)
+        .Run();
+  }
+  for (const KernelRow& k : e.kernels) {
+    Query(c, "INSERT OR REPLACE INTO kernels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", id, k.case_name,
+          k.entry, k.registers, k.spill_stores.value, k.spill_loads.value, k.static_shared.value,
+          k.dynamic_shared.value, k.stack.value)
+        .Run();
+  }
+  std::map<std::pair<std::string_view, TimingMode>, std::int64_t> next;
+  for (const SampleRow& s : e.samples) {
+    Query(c, "INSERT INTO samples VALUES (?, ?, ?, ?, ?)", id, s.case_name, s.mode,
+          next[{s.case_name, s.mode}]++, s.time.count())
+        .Run();
+  }
+}
+
+Status MakeFolder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error || !std::filesystem::is_directory(folder)) {
+    return Fail(ErrorCode::kResource,
+                fmt::format("cannot make the run's folder {}: {}", folder.string(),
+                            error ? error.message() : "something else has its name"));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status CheckRunName(std::string_view name) {
+  const bool good = !name.empty() && name.size() <= kNameLimit && name[0] != '.' &&
+                    name[0] != '-' && std::all_of(name.begin(), name.end(), [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                             (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+                    });
+  if (good) return {};
+  return Fail(ErrorCode::kInvalidInput,
+              fmt::format("a run's name is 1 to {} letters, digits, '.', '_' or '-', and does not "
+                          "begin with '.' or '-'",
+                          kNameLimit));
+}
+
+std::string RequestJson(const llm::Request& request) {
+  nlohmann::ordered_json json;
+  json["role"] = llm::Name(request.role);
+  json["model"] = request.model;
+  json["messages"] = nlohmann::ordered_json::array();
+  for (const llm::Message& message : request.messages) {
+    const char* author = message.author == llm::Message::Author::kSystem ? "system"
+                         : message.author == llm::Message::Author::kUser ? "user"
+                                                                         : "assistant";
+    json["messages"].push_back({{"author", author}, {"text", message.text}});
+  }
+  json["max_tokens"] = request.max_tokens.value;
+  if (request.temperature) json["temperature"] = *request.temperature;
+  json["seed"] = request.seed;
+  json["stop"] = request.stop;
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+struct Store::Impl {
+  Impl(std::filesystem::path where, RunLock run_lock, SQLite::Database database, const Clock& time)
+      : folder(std::move(where)),
+        lock(std::move(run_lock)),
+        connection(std::move(database), folder / "run.db"),
+        clock(time) {}
+
+  template <typename F>
+  auto Transact(F&& body) {
+    const std::lock_guard guard(mutex);
+    return connection.Transact([&] { return body(connection); });
+  }
+
+  const std::filesystem::path folder;
+  RunLock lock;  // given up after the connection is closed
+  std::mutex mutex;
+  Connection connection;  // GUARDED_BY(mutex)
+  const Clock& clock;
+};
+
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::~Store() = default;
+const std::filesystem::path& Store::folder() const { return impl_->folder; }
+
+Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
+                                             const RunStart& start, const Clock& clock,
+                                             const StoreOptions& options) {
+  if (Status name = CheckRunName(start.name); !name) return Fail(name.error());
+  const std::filesystem::path folder = runs / start.name;
+  if (Status made = MakeFolder(folder); !made) return Fail(made.error());
+  Result<RunLock> lock = RunLock::Take(folder / "lock");
+  if (!lock) return Fail(lock.error());
+  const std::filesystem::path file = folder / "run.db";
+  try {
+    SQLite::Database database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    // Before anything is written: the file may be there and someone else's.
+    if (const auto version = CheckVersion(database, Migrations()); !version) {
+      return Fail(version.error(), file.string());
+    }
+    Configure(database, options);
+    if (Status migrated = Migrate(database, Migrations()); !migrated) {
+      return Fail(migrated.error(), file.string());
+    }
+    auto impl = std::make_unique<Impl>(folder, *std::move(lock), std::move(database), clock);
+    const Status stored = impl->Transact([&](Connection& c) {
+      if (Query(c, "SELECT 1 FROM run").Step()) {
+        Throw(ErrorCode::kInvalidInput,
+              fmt::format("run '{}' exists; resume it or choose another name", start.name));
+      }
+      const WallTime now = clock.WallTime();
+      Query(c, "INSERT INTO run VALUES (1, ?, ?, ?, ?, ?, '', ?, ?)", start.name, now, start.config,
+            start.program_version, RunStatus::kRunning, now, static_cast<std::int64_t>(start.seed))
+          .Run();
+      for (const EnvironmentRow& row : start.environment) {
+        Query(c, "INSERT OR REPLACE INTO environment VALUES (?, ?)", row.key, row.value).Run();
+      }
+      Query(c, "INSERT INTO task VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", start.task_name,
+            start.task_title, start.task_demanded, PutText(c, start.task_contract),
+            PutText(c, start.reference.source), PutText(c, start.reference.plan),
+            PutText(c, start.task_seed.source), PutText(c, start.task_seed.plan))
+          .Run();
+      for (const CaseRow& row : start.cases) {
+        Query(c, "INSERT INTO cases (name, role, dims, flops, min_bytes) VALUES (?, ?, ?, ?, ?)",
+              row.name, row.role, DimsJson(row.dims), row.flops, row.min_bytes.value)
+            .Run();
+      }
+    });
+    if (!stored) return Fail(stored.error());
+    return std::unique_ptr<Store>(new Store(std::move(impl)));
+  } catch (const SQLite::Exception& e) {
+    return Fail(ToError(e, file));
+  } catch (const StoreException& e) {
+    return Fail(e.error);
+  }
+}
+
+Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& runs, std::string_view name,
+                                           const Clock& clock, const StoreOptions& options) {
+  if (Status valid = CheckRunName(name); !valid) return Fail(valid.error());
+  const std::filesystem::path folder = runs / name;
+  const std::filesystem::path file = folder / "run.db";
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) {
+    return Fail(ErrorCode::kNotFound, fmt::format("no run '{}' in {}", name, runs.string()));
+  }
+  Result<RunLock> lock = RunLock::Take(folder / "lock");
+  if (!lock) return Fail(lock.error());
+  try {
+    SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+    if (const auto version = CheckVersion(database, Migrations()); !version) {
+      return Fail(version.error(), file.string());
+    }
+    Configure(database, options);
+    if (Status migrated = Migrate(database, Migrations()); !migrated) {
+      return Fail(migrated.error(), file.string());
+    }
+    if (database.execAndGet("SELECT count(*) FROM run").getInt() == 0) {
+      return Fail(ErrorCode::kNotFound,
+                  fmt::format("run '{}' was killed before it began; start it again", name));
+    }
+    return std::unique_ptr<Store>(
+        new Store(std::make_unique<Impl>(folder, *std::move(lock), std::move(database), clock)));
+  } catch (const SQLite::Exception& e) {
+    return Fail(ToError(e, file));
+  } catch (const StoreException& e) {
+    return Fail(e.error);
+  }
+}
+
+Status Store::SetStatus(RunStatus status, std::string_view reason) {
+  return impl_->Transact([&](Connection& c) {
+    Query(c, "UPDATE run SET status = ?, reason = ?, status_us = ?", status, reason,
+          impl_->clock.WallTime())
+        .Run();
+  });
+}
+
+Status Store::SetEnvironment(std::span<const EnvironmentRow> rows) {
+  return impl_->Transact([&](Connection& c) {
+    for (const EnvironmentRow& row : rows) {
+      Query(c, "INSERT OR REPLACE INTO environment VALUES (?, ?)", row.key, row.value).Run();
+    }
+  });
+}
+
+Status Store::AddEvent(std::string_view kind, std::string_view text) {
+  return impl_->Transact([&](Connection& c) {
+    Query(c, "INSERT INTO events (time_us, kind, text) VALUES (?, ?, ?)", impl_->clock.WallTime(),
+          kind, text)
+        .Run();
+  });
+}
+
+Result<bool> Store::AddHint(std::string_view key, std::string_view kind, std::string_view text) {
+  return impl_->Transact([&](Connection& c) {
+    return Query(c,
+                 "INSERT INTO hints (time_us, key, kind, text, answer) VALUES (?, ?, ?, ?, '') "
+                 "ON CONFLICT (key) DO NOTHING",
+                 impl_->clock.WallTime(), key, kind, text)
+               .Run() > 0;
+  });
+}
+
+Result<std::vector<HintRow>> Store::TakeHints(RoundId round) {
+  return impl_->Transact([&](Connection& c) {
+    Query(c, "UPDATE hints SET round = ? WHERE round IS NULL", round).Run();
+    std::vector<HintRow> hints;
+    Query rows(c,
+               "SELECT id, time_us, key, kind, text, answer FROM hints WHERE round = ? "
+               "ORDER BY id",
+               round);
+    while (rows.Step()) {
+      hints.push_back({rows.Int(0), rows.Time(1), rows.Text(2), rows.Text(3), rows.Text(4), round,
+                       rows.Text(5)});
+    }
+    return hints;
+  });
+}
+
+Status Store::AnswerHint(std::int64_t id, std::string_view answer) {
+  return impl_->Transact([&](Connection& c) {
+    if (Query(c, "UPDATE hints SET answer = ? WHERE id = ?", answer, id).Run() == 0) {
+      Throw(ErrorCode::kNotFound, fmt::format("the run has no hint {}", id));
+    }
+  });
+}
+
+Result<RoundId> Store::BeginRound(int index) {
+  return impl_->Transact([&](Connection& c) {
+    Query(c,
+          "INSERT INTO rounds (number, status, started_us) VALUES (?, ?, ?) "
+          "ON CONFLICT (number) DO NOTHING",
+          index, RoundStatus::kRunning, impl_->clock.WallTime())
+        .Run();
+    Query row(c, "SELECT id FROM rounds WHERE number = ?", index);
+    row.Step();
+    return row.Id<RoundId>(0);
+  });
+}
+
+Status Store::FinishRound(RoundId round, std::span<const FrontierEntry> frontier) {
+  return impl_->Transact([&](Connection& c) {
+    {
+      Query row(c, "SELECT status FROM rounds WHERE id = ?", round);
+      if (!row.Step()) {
+        Throw(ErrorCode::kNotFound, fmt::format("the run has no round {}", round.value));
+      }
+      if (row.Enum<RoundStatus>(0) == RoundStatus::kFinished) return;
+    }
+    Query(c, "UPDATE rounds SET status = ?, finished_us = ? WHERE id = ?", RoundStatus::kFinished,
+          impl_->clock.WallTime(), round)
+        .Run();
+    int place = 0;
+    for (const FrontierEntry& entry : frontier) {
+      Query(c, "INSERT INTO frontier VALUES (?, ?, ?, ?, ?)", round, entry.candidate, ++place,
+            entry.kind, entry.why)
+          .Run();
+    }
+  });
+}
+
+Result<CandidateId> Store::RecordSeed(const ProgramDraft& program) {
+  return impl_->Transact([&](Connection& c) {
+    {
+      Query row(c, "SELECT id FROM candidates WHERE name = 'seed'");
+      if (row.Step()) return row.Id<CandidateId>(0);
+    }
+    Query(c,
+          "INSERT INTO candidates (name, branch, turn, status, source, plan, identity) "
+          "VALUES ('seed', 0, 0, ?, ?, ?, ?)",
+          CandidateStatus::kReceived, PutOptional(c, program.source), PutOptional(c, program.plan),
+          program.identity)
+        .Run();
+    return CandidateId(c.database().getLastInsertRowid());
+  });
+}
+
+Result<std::vector<IdeaId>> Store::RecordIdeas(RoundId round, CandidateId parent, CallId call,
+                                               std::span<const IdeaDraft> ideas) {
+  return impl_->Transact([&](Connection& c) {
+    int round_number = 0;
+    int next = 1;
+    {
+      Query row(c,
+                "SELECT number, (SELECT coalesce(max(number), 0) + 1 FROM ideas WHERE round = ?1) "
+                "FROM rounds WHERE id = ?1",
+                round);
+      if (!row.Step()) {
+        Throw(ErrorCode::kNotFound, fmt::format("the run has no round {}", round.value));
+      }
+      round_number = row.Small(0);
+      next = row.Small(1);
+    }
+    std::vector<IdeaId> ids;
+    int ordinal = 0;
+    for (const IdeaDraft& idea : ideas) {
+      const int number = idea.number > 0 ? idea.number : next;
+      const int inserted =
+          Query(c,
+                "INSERT INTO ideas (round, parent, ordinal, number, name, title, category, "
+                "rationale, expected_gain, call) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (round, parent, ordinal) DO NOTHING",
+                round, parent, ++ordinal, number, fmt::format("r{}.i{}", round_number, number),
+                idea.title, idea.category, idea.rationale, idea.expected_gain, call)
+              .Run();
+      if (inserted > 0) next = std::max(next, number + 1);
+      Query row(c, "SELECT id FROM ideas WHERE round = ? AND parent = ? AND ordinal = ?", round,
+                parent, ordinal);
+      row.Step();
+      ids.push_back(row.Id<IdeaId>(0));
+    }
+    return ids;
+  });
+}
+
+Result<CandidateId> Store::RequestCandidate(IdeaId idea, int branch) {
+  return impl_->Transact([&](Connection& c) {
+    if (branch < 1) Throw(ErrorCode::kInternal, "branches are counted from 1");
+    Query(c,
+          "INSERT INTO candidates (name, round, idea, parent, branch, turn, status) "
+          "SELECT name || '.b' || ?2, round, id, parent, ?2, 0, 'requested' FROM ideas "
+          "WHERE id = ?1 ON CONFLICT (idea, branch) DO NOTHING",
+          idea, branch)
+        .Run();
+    Query row(c, "SELECT id FROM candidates WHERE idea = ? AND branch = ?", idea, branch);
+    if (!row.Step()) {
+      Throw(ErrorCode::kNotFound, fmt::format("the run has no idea {}", idea.value));
+    }
+    return row.Id<CandidateId>(0);
+  });
+}
+
+Result<bool> Store::ReceiveProgram(CandidateId candidate, const ProgramDraft& program) {
+  return impl_->Transact([&](Connection& c) {
+    {
+      Query row(c, "SELECT status, turn FROM candidates WHERE id = ?", candidate);
+      if (!row.Step()) {
+        Throw(ErrorCode::kNotFound, fmt::format("the run has no candidate {}", candidate.value));
+      }
+      const auto status = row.Enum<CandidateStatus>(0);
+      if (status == CandidateStatus::kEvaluated) return false;
+      if (status == CandidateStatus::kReceived && program.turn <= row.Small(1)) return false;
+    }
+    Query(c,
+          "UPDATE candidates SET status = ?, turn = ?, source = ?, plan = ?, identity = ? "
+          "WHERE id = ?",
+          CandidateStatus::kReceived, program.turn, PutOptional(c, program.source),
+          PutOptional(c, program.plan), program.identity, candidate)
+        .Run();
+    return true;
+  });
+}
+
+Result<bool> Store::RecordAttempt(CandidateId candidate, const ProgramDraft& program,
+                                  const eval::Verdict& v) {
+  return impl_->Transact([&](Connection& c) {
+    {
+      Query row(c, "SELECT 1 FROM attempts WHERE candidate = ? AND turn = ?", candidate,
+                program.turn);
+      if (row.Step()) return false;
+    }
+    Query(c, "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", candidate,
+          program.turn, PutOptional(c, program.source), PutOptional(c, program.plan), v.kind,
+          v.stage, v.case_name, v.message, static_cast<std::int64_t>(v.seed), v.tensor, v.element,
+          v.expected, v.got, v.error, v.tolerance)
+        .Run();
+    return true;
+  });
+}
+
+Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
+                                  std::span<const Amount> cost) {
+  return impl_->Transact([&](Connection& c) {
+    std::string name;
+    {
+      Query row(c, "SELECT status, name FROM candidates WHERE id = ?", candidate);
+      if (!row.Step()) {
+        Throw(ErrorCode::kNotFound, fmt::format("the run has no candidate {}", candidate.value));
+      }
+      if (row.Enum<CandidateStatus>(0) == CandidateStatus::kEvaluated) return false;
+      name = row.Text(1);
+    }
+    const eval::Verdict& v = evaluation.verdict;
+    const bool scored = evaluation.score && std::isfinite(evaluation.score->count());
+    Query(c,
+          "UPDATE candidates SET status = ?, verdict = ?, stage = ?, case_name = ?, message = ?, "
+          "input_seed = ?, tensor = ?, element = ?, expected = ?, got = ?, error = ?, "
+          "tolerance = ?, precision = ?, score_ns = ?, score_kind = ? WHERE id = ?",
+          CandidateStatus::kEvaluated, v.kind, v.stage, v.case_name, v.message,
+          static_cast<std::int64_t>(v.seed), v.tensor, v.element, v.expected, v.got, v.error,
+          v.tolerance, evaluation.precision,
+          scored ? std::optional(evaluation.score->count()) : std::nullopt,
+          scored ? std::optional(evaluation.score_kind) : std::nullopt, candidate)
+        .Run();
+    InsertEvaluation(c, candidate, evaluation);
+    SettleAll(c, "evaluation " + name, cost, impl_->clock.WallTime());
+    return true;
+  });
+}
+
+Result<CallRow> Store::BeginCall(const CallKey& key, const llm::Request& request,
+                                 std::span<const Amount> reserve) {
+  return impl_->Transact([&](Connection& c) {
+    const WallTime now = impl_->clock.WallTime();
+    const std::optional<CallRow> old = FindCallRow(c, key);
+    if (old && old->status == CallStatus::kAnswered) return *old;
+    const Hash text = PutText(c, RequestJson(request));
+    const int attempt = old ? old->attempts + 1 : 1;
+    if (old) {
+      SettleAll(c, LedgerKey(key, old->attempts), {}, now);
+      Query(c,
+            "UPDATE calls SET model = ?, request = ?, status = ?, error = '', attempts = ?, "
+            "asked_us = ?, ended_us = NULL WHERE id = ?",
+            request.model, text, CallStatus::kPending, attempt, now, old->id)
+          .Run();
+    } else {
+      Query(c,
+            "INSERT INTO calls (role, round_number, parent_place, idea_number, branch, turn, "
+            "model, request, status, error, attempts, asked_us) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '', 1, ?)",
+            key.role, key.round, key.parent, key.idea, key.branch, key.turn, request.model, text,
+            CallStatus::kPending, now)
+          .Run();
+    }
+    for (const Amount& amount : reserve) ReserveRow(c, LedgerKey(key, attempt), amount, now);
+    return FindCallRow(c, key).value();
+  });
+}
+
+Result<bool> Store::AnswerCall(CallId call, const llm::Reply& reply, std::span<const Amount> cost) {
+  return impl_->Transact([&](Connection& c) {
+    const CallRow row = NeedCall(c, call);
+    if (row.status == CallStatus::kAnswered) return false;
+    const WallTime now = impl_->clock.WallTime();
+    const llm::Usage& u = reply.usage;
+    Query(c,
+          "UPDATE calls SET status = ?, reply = ?, prompt_tokens = ?, cached_tokens = ?, "
+          "completion_tokens = ?, reasoning_tokens = ?, usage_estimated = ?, finish = ?, "
+          "reply_model = ?, latency_ms = ?, error = '', ended_us = ? WHERE id = ?",
+          CallStatus::kAnswered, PutText(c, reply.text), u.prompt.value, u.cached.value,
+          u.completion.value, u.reasoning.value, u.estimated, reply.finish, reply.model,
+          Finite(reply.latency.count()), now, call)
+        .Run();
+    SettleAll(c, LedgerKey(row.key, row.attempts), cost, now);
+    return true;
+  });
+}
+
+Status Store::FailCall(CallId call, std::string_view error, std::span<const Amount> cost) {
+  return impl_->Transact([&](Connection& c) {
+    const CallRow row = NeedCall(c, call);
+    if (row.status == CallStatus::kAnswered) return;
+    const WallTime now = impl_->clock.WallTime();
+    Query(c, "UPDATE calls SET status = ?, error = ?, ended_us = ? WHERE id = ?",
+          CallStatus::kFailed, error, now, call)
+        .Run();
+    SettleAll(c, LedgerKey(row.key, row.attempts), cost, now);
+  });
+}
+
+Result<std::optional<llm::Reply>> Store::FindReply(const CallKey& key) {
+  const std::lock_guard guard(impl_->mutex);
+  return impl_->connection.Guard([&] { return ReplyByKey(impl_->connection, key); });
+}
+
+Result<std::optional<llm::Reply>> Store::FindReplyTo(const Hash& request, int skip) {
+  const std::lock_guard guard(impl_->mutex);
+  return impl_->connection.Guard([&] { return ReplyByRequest(impl_->connection, request, skip); });
+}
+
+Result<bool> Store::Reserve(std::string_view key, const Amount& amount) {
+  return impl_->Transact(
+      [&](Connection& c) { return ReserveRow(c, key, amount, impl_->clock.WallTime()); });
+}
+
+Result<bool> Store::Settle(std::string_view key, const Amount& amount) {
+  return impl_->Transact(
+      [&](Connection& c) { return SettleRow(c, key, amount, impl_->clock.WallTime()); });
+}
+
+Result<LedgerTotal> Store::Total(LedgerKind kind) {
+  const std::lock_guard guard(impl_->mutex);
+  return impl_->connection.Guard([&] {
+    Query row(impl_->connection,
+              "SELECT total(settled), total(CASE WHEN settled IS NULL THEN reserved END) "
+              "FROM ledger WHERE kind = ?",
+              kind);
+    row.Step();
+    return LedgerTotal{row.Real(0), row.Real(1)};
+  });
+}
+
+Result<RunData> Store::Load() {
+  const std::lock_guard guard(impl_->mutex);
+  auto data = impl_->connection.Guard([&] { return LoadAll(impl_->connection); });
+  if (data) data->run.live = true;
+  return data;
+}
+
+Result<std::string> Store::Text(const Hash& hash) {
+  const std::lock_guard guard(impl_->mutex);
+  return impl_->connection.Guard([&] { return GetText(impl_->connection, hash); });
+}
+
+}  // namespace grove::results

@@ -1,0 +1,223 @@
+// The run store: one SQLite file runs/NAME/run.db per run, written by one process at a time and
+// readable by any number while it is written.
+//
+// Crash safety. Every function that writes is one transition of the search in one transaction, and
+// is named by a natural key (round number; round, parent and ordinal of an idea; idea and branch of
+// a candidate; CallKey of a call; kind and key of a ledger entry). Calling it again, in this
+// process or after a kill, changes nothing and returns what is stored: the first writing wins. So a
+// resumed search simply runs its round again; what was answered is not asked again, what was
+// evaluated is not evaluated again.
+//
+// Durability. WAL with synchronous=FULL: a transaction that returned has reached the disk, so that
+// a node that loses power loses no reply that was paid for. It costs one fsync per transition,
+// which is little beside a model call or an evaluation (docs/store.md has figures).
+//
+// Errors. kResource (disk full, read-only folder, quota): nothing of the transition is stored, the
+// run is as it was. kUnavailable: another process writes the run. kNotFound: no such row.
+// kInternal: a damaged file, or a transition that breaks a rule of the schema (a bug of the
+// caller).
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/result.h"
+#include "results/rows.h"
+#include "seeds/task.h"
+
+namespace grove::results {
+
+// What a new run consists of.
+struct RunStart {
+  std::string name;    // folder name: letters, digits, '.', '_', '-'; up to 100
+  std::string config;  // JSON
+  std::string program_version;
+  std::uint64_t seed = 0;
+  std::vector<EnvironmentRow> environment;
+  std::string task_name, task_title, task_demanded, task_contract;
+  seeds::ProgramText reference, task_seed;
+  std::vector<CaseRow> cases;
+};
+
+struct IdeaDraft {
+  std::string title, category, rationale;
+  std::optional<double> expected_gain;  // factor over the parent
+  int number = 0;                       // in the round; 0 = the next free one
+};
+
+// What a model wrote for a candidate. Texts are missing when the reply held nothing usable.
+struct ProgramDraft {
+  int turn = 0;  // 0 = first reply, then repairs
+  std::optional<std::string> source, plan;
+  std::optional<Hash> identity;
+};
+
+struct FrontierEntry {
+  CandidateId candidate;
+  FrontierKind kind = FrontierKind::kFastest;
+  std::string why;
+};
+
+// An amount of the ledger, in the unit that its kind names.
+struct Amount {
+  LedgerKind kind = LedgerKind::kTokens;
+  double amount = 0;
+};
+struct LedgerTotal {
+  double settled = 0;   // spent
+  double reserved = 0;  // promised and not yet settled
+};
+
+struct StoreOptions {
+  // false: synchronous=NORMAL. A kill still loses nothing; a power loss may lose the newest
+  // transitions, never the file.
+  bool survive_power_loss = true;
+  int busy_timeout_ms = 5000;  // to wait for another program (an sqlite3 shell) that holds the file
+};
+
+// kInvalidInput for what cannot be a run's name (empty, too long, path separators, leading '.').
+Status CheckRunName(std::string_view name);
+// The request as stored: JSON with model, messages, limits and seed, keys in a fixed order. Invalid
+// UTF-8 is replaced. Its HashText is CallRow::request.
+std::string RequestJson(const llm::Request& request);
+
+// The writer. Thread-safe: any thread may call anything, transitions are serialised inside. Holds
+// the run's lock until it is destroyed. `clock` must outlive it.
+class Store {
+ public:
+  // Makes `runs`/NAME/run.db with status kRunning. kInvalidInput for a bad name and when the run
+  // exists already.
+  static Result<std::unique_ptr<Store>> Create(const std::filesystem::path& runs,
+                                               const RunStart& start, const Clock& clock,
+                                               const StoreOptions& options = {});
+  // Opens a run to go on with it; migrates an older schema. kNotFound when there is none.
+  static Result<std::unique_ptr<Store>> Open(const std::filesystem::path& runs,
+                                             std::string_view name, const Clock& clock,
+                                             const StoreOptions& options = {});
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  const std::filesystem::path& folder() const;  // runs/NAME
+
+  // --- the run ---
+  Status SetStatus(RunStatus status, std::string_view reason);
+  Status SetEnvironment(std::span<const EnvironmentRow> rows);  // adds or replaces by key
+  Status AddEvent(std::string_view kind, std::string_view text);
+  // false: this key was there.
+  Result<bool> AddHint(std::string_view key, std::string_view kind, std::string_view text);
+  // Hints not yet used, oldest first, marked as used in `round` by the same transaction. On a round
+  // that is run again after a kill: also those it had taken.
+  Result<std::vector<HintRow>> TakeHints(RoundId round);
+  Status AnswerHint(std::int64_t id, std::string_view answer);
+
+  // --- the tree ---
+  Result<RoundId> BeginRound(int index);
+  // `frontier` in order of place. A finished round stays as it is.
+  Status FinishRound(RoundId round, std::span<const FrontierEntry> frontier);
+  // The task's own seed, "seed", as kReceived.
+  Result<CandidateId> RecordSeed(const ProgramDraft& program);
+  // Ordinals are positions in `ideas`, from 1. Ids in the same order.
+  Result<std::vector<IdeaId>> RecordIdeas(RoundId round, CandidateId parent, CallId call,
+                                          std::span<const IdeaDraft> ideas);
+  // branch >= 1.
+  Result<CandidateId> RequestCandidate(IdeaId idea, int branch);
+  // Makes the program the candidate's. false: nothing changed, since this or a later turn is stored
+  // or the verdict is final.
+  Result<bool> ReceiveProgram(CandidateId candidate, const ProgramDraft& program);
+  // Keeps a failed program that goes back to the model for repair. false: this turn is stored.
+  Result<bool> RecordAttempt(CandidateId candidate, const ProgramDraft& program,
+                             const eval::Verdict& verdict);
+  // The candidate's final verdict with all its rows. Settles the ledger's key "evaluation NAME" at
+  // `cost`, kinds that it does not name at what they reserved. false: it had a verdict, and keeps
+  // it. Of two rows with one key (case, kind, mode; case, entry) the last is kept; without
+  // any stage one is made from the verdict.
+  Result<bool> RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
+                             std::span<const Amount> cost = {});
+
+  // --- models ---
+  // Before a request is sent: stores it as kPending with its reservations. When the key is already
+  // kAnswered nothing changes: take the reply (FindReply) instead of asking. When it is kPending or
+  // kFailed (a kill, an outage) this is a new attempt; what an unfinished one had reserved counts
+  // as spent, since the provider may have billed it. Look at `status` and `attempts` of the result.
+  Result<CallRow> BeginCall(const CallKey& key, const llm::Request& request,
+                            std::span<const Amount> reserve = {});
+  // Settles the attempt's reservations at `cost`; kinds that it does not name at what they
+  // reserved. false: it was answered before.
+  Result<bool> AnswerCall(CallId call, const llm::Reply& reply, std::span<const Amount> cost = {});
+  // As AnswerCall, for a request that gave no reply.
+  Status FailCall(CallId call, std::string_view error, std::span<const Amount> cost = {});
+  // The stored answer; none when the call is unknown, pending or failed.
+  Result<std::optional<llm::Reply>> FindReply(const CallKey& key);
+  // The oldest answer to exactly this request, `skip` such answers passed over: offline replay.
+  Result<std::optional<llm::Reply>> FindReplyTo(const Hash& request, int skip = 0);
+
+  // --- ledger ---
+  // false: the entry exists.
+  Result<bool> Reserve(std::string_view key, const Amount& amount);
+  // false: it was settled. Settling what was not reserved is recorded as both.
+  Result<bool> Settle(std::string_view key, const Amount& amount);
+  Result<LedgerTotal> Total(LedgerKind kind);
+
+  // --- reading, as Reader does ---
+  Result<RunData> Load();
+  Result<std::string> Text(const Hash& hash);
+
+ private:
+  struct Impl;
+  explicit Store(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// An inspector: reads a run, whoever writes it, and never writes to it, locks it or holds it up.
+// Must be on the same machine as a process that writes (WAL shares memory). Thread-safe.
+class Reader {
+ public:
+  // `run` is the run's folder or its run.db.
+  static Result<std::unique_ptr<Reader>> Open(const std::filesystem::path& run);
+  ~Reader();
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  // A consistent snapshot of everything but texts and samples.
+  Result<RunData> Load();
+  Result<std::string> Text(const Hash& hash);
+  Result<std::vector<SampleRow>> Samples(CandidateId candidate);
+  Result<std::optional<llm::Reply>> FindReply(const CallKey& key);
+  Result<std::optional<llm::Reply>> FindReplyTo(const Hash& request, int skip = 0);
+
+ private:
+  struct Impl;
+  explicit Reader(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// One line of a list of runs.
+struct RunSummary {
+  std::string name;
+  std::filesystem::path folder;
+  std::string problem;  // when it cannot be read; then the rest is empty
+  RunInfo run;
+  std::string task;
+  int rounds = 0, candidates = 0, correct = 0;
+  std::optional<Nanoseconds> seed_score, best_score;  // of one kind
+  TimeKind score_kind = TimeKind::kModelled;
+};
+// The runs below `runs`, newest first. A run that cannot be read is listed with its problem. An
+// empty list when the folder does not exist.
+Result<std::vector<RunSummary>> ListRuns(const std::filesystem::path& runs);
+
+// Whether a run (folder or run.db) is whole: SQLite's own check, references, no half-written
+// transition (an evaluated candidate without stages, rows of an evaluation without a verdict, an
+// answered call without a reply), names that follow the tree, every text with the hash that names
+// it. kInternal with what is wrong. Slow for a large run: it reads all of it.
+Status CheckStore(const std::filesystem::path& run);
+
+}  // namespace grove::results

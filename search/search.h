@@ -1,0 +1,55 @@
+// The search over one task: rounds of ideas, candidates, evaluation and selection, written to the
+// run's store step by step. Running it again on the store of a run that stopped or was killed goes
+// on where it was: what was answered is not asked again, what was evaluated is not evaluated again.
+//
+// A round:  frontier kernel -> ideas -> candidates (ideas x branches) -> verdicts -> next frontier
+// The same replies give the same tree: numbers follow the place in the frontier, never the order in
+// which things finish.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "eval/evaluator.h"
+#include "llm/client.h"
+#include "results/store.h"
+#include "search/config.h"
+#include "search/observer.h"
+#include "seeds/task.h"
+
+namespace grove::search {
+
+// Everything a search works with; borrowed, must outlive it.
+struct SearchParts {
+  const seeds::Task& task;
+  const eval::Evaluator& evaluator;
+  const eval::Device& device;
+  llm::Client& client;
+  results::Store& store;
+  Observer& observer;
+};
+
+struct SearchSummary {
+  results::RunStatus status = results::RunStatus::kFinished;
+  std::string reason;  // why it ended, in words
+  int rounds = 0;      // finished
+  std::string best;    // name of the best kernel
+  std::optional<Nanoseconds> best_time, seed_time;
+  results::TimeKind kind = results::TimeKind::kModelled;  // of both
+};
+
+// Runs to the configured number of rounds, to the end of patience, or to a stop request (status
+// kInterrupted, resumable). kInvalidInput when the task's own seed does not pass. Any other Error
+// (disk, device, model endpoint) leaves the run resumable as well; its status says why.
+Result<SearchSummary> RunSearch(const SearchParts& parts, const SearchConfig& config,
+                                std::stop_token stop);
+
+// The first message of a run: what results::Store::Create needs to know.
+results::RunStart MakeRunStart(const std::string& name, const seeds::Task& task,
+                               const SearchConfig& config, const std::string& program_version);
+
+}  // namespace grove::search

@@ -1,0 +1,166 @@
+#include "seeds/task.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/suggest.h"
+#include "seeds/task_text.h"
+
+namespace grove::seeds {
+namespace {
+
+constexpr std::array<std::string_view, 6> kClassNames = {"fp64", "fp32", "tf32",
+                                                         "fp16", "bf16", "fp8"};
+
+Result<std::string> ReadTaskFile(const std::filesystem::path& path) {
+  auto text = ReadFile(path, kMaxTaskBytes);
+  if (!text && text.error().code == ErrorCode::kNotFound) {
+    return Fail(ErrorCode::kInvalidInput, fmt::format("missing file {}", path.string()));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view Name(Distribution::Kind kind) {
+  switch (kind) {
+    case Distribution::Kind::kNormal:
+      return "normal";
+    case Distribution::Kind::kUniform:
+      return "uniform";
+    case Distribution::Kind::kConstant:
+      return "constant";
+    case Distribution::Kind::kMixed:
+      return "mixed";
+    case Distribution::Kind::kTail:
+      return "tail";
+  }
+  return "unknown";
+}
+
+std::string_view Name(CaseRole role) {
+  switch (role) {
+    case CaseRole::kSmoke:
+      return "smoke";
+    case CaseRole::kSweep:
+      return "sweep";
+    case CaseRole::kStability:
+      return "stability";
+    case CaseRole::kEdge:
+      return "edge";
+    case CaseRole::kScored:
+      return "scored";
+  }
+  return "unknown";
+}
+
+std::string_view Name(PrecisionClass c) { return kClassNames[static_cast<std::size_t>(c)]; }
+
+std::optional<PrecisionClass> PrecisionClassFromName(std::string_view name) {
+  const auto found = std::find(kClassNames.begin(), kClassNames.end(), name);
+  if (found == kClassNames.end()) return std::nullopt;
+  return static_cast<PrecisionClass>(found - kClassNames.begin());
+}
+
+std::int64_t Tensor::elements() const {
+  std::int64_t product = 1;
+  for (const std::int64_t extent : shape) product *= extent;
+  return product;
+}
+
+Bytes Tensor::bytes() const { return Bytes(elements() * static_cast<std::int64_t>(SizeOf(dtype))); }
+
+std::optional<std::int64_t> Case::dim(std::string_view wanted) const {
+  for (const Dim& d : dims) {
+    if (d.name == wanted) return d.value;
+  }
+  return std::nullopt;
+}
+
+const Tensor* Case::tensor(std::string_view wanted) const {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const Tensor& t) { return t.name == wanted; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+const Case* Task::FindCase(std::string_view wanted) const {
+  const auto found =
+      std::find_if(cases.begin(), cases.end(), [&](const Case& c) { return c.name == wanted; });
+  return found == cases.end() ? nullptr : &*found;
+}
+
+std::filesystem::path DefaultTasksFolder() {
+  // An empty variable is what `GROVE_TASKS= grove ...` leaves: treated as not set.
+  if (const char* set = std::getenv("GROVE_TASKS"); set != nullptr && *set != '\0') return set;
+  std::error_code error;
+  for (const char* relative : {"share/grove/tasks", "../share/grove/tasks"}) {
+    const auto folder = ExecutableFolder() / relative;
+    if (std::filesystem::is_directory(folder, error)) return folder.lexically_normal();
+  }
+  return std::filesystem::path(GROVE_SOURCE_DIR) / "seeds" / "tasks";
+}
+
+Result<std::vector<std::string>> ListTasks(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator entries(folder, error);
+  if (error) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("cannot list tasks in {}: {}", folder.string(), error.message()));
+  }
+  std::vector<std::string> names;
+  for (const std::filesystem::directory_iterator end; entries != end; entries.increment(error)) {
+    if (error) break;
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(entries->path() / "task.toml", ignored)) {
+      names.push_back(entries->path().filename().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<Task> ParseTask(std::string_view toml, std::string_view file) {
+  auto text = ParseTaskText(toml, file);
+  if (!text) return Fail(std::move(text).error());
+  return ResolveTask(*text, file);
+}
+
+Result<Task> LoadTask(const std::filesystem::path& folder, std::string_view name) {
+  auto names = ListTasks(folder);
+  if (!names) return Fail(std::move(names).error());
+  // Only a listed name is ever joined to the folder, so "../x" cannot leave it.
+  if (std::find(names->begin(), names->end(), name) == names->end()) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("{} in {}", UnknownName("task", name, *names), folder.string()));
+  }
+  const std::filesystem::path home = folder / name;
+  const std::string file = (home / "task.toml").string();
+  auto toml = ReadTaskFile(home / "task.toml");
+  if (!toml) return Fail(std::move(toml).error());
+  auto task = ParseTask(*toml, file);
+  if (!task) return task;
+  if (task->name != name) {
+    return Fail(ErrorCode::kInvalidInput,
+                fmt::format("{}: name is '{}', but the folder is '{}'; make them equal", file,
+                            task->name, name));
+  }
+  const std::pair<const char*, std::string*> programs[] = {
+      {"reference.cu", &task->reference.source},
+      {"reference.json", &task->reference.plan},
+      {"seed.cu", &task->seed.source},
+      {"seed.json", &task->seed.plan},
+  };
+  for (const auto& [program, target] : programs) {
+    auto text = ReadTaskFile(home / program);
+    if (!text) return Fail(std::move(text).error(), fmt::format("task {}", name));
+    *target = std::move(*text);
+  }
+  return task;
+}
+
+}  // namespace grove::seeds

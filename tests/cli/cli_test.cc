@@ -1,0 +1,212 @@
+// The program as a user meets it: whole commands, their output and exit codes.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "results/store.h"
+#include "tests/support/program.h"
+
+namespace grove {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::ProgramOptions;
+using testing::ProgramResult;
+using testing::RunProgram;
+
+const std::string kKernels = std::string(GROVE_SOURCE_DIR) + "/tests/data/kernels/";
+
+class CliTest : public ::testing::Test {
+ protected:
+  ProgramResult Grove(std::vector<std::string> arguments, ProgramOptions options = {}) {
+    options.folder = folder_.path();
+    // One compile cache for all tests of a run: what is compiled once is compiled.
+    options.environment.push_back("GROVE_CACHE=" + ::testing::TempDir() + "grove-test-cache");
+    return RunProgram("grove", arguments, options);
+  }
+  std::vector<std::string> SmallRun(const std::string& name) {
+    return {"run",        "softmax_small",
+            "--tasks",    std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks",
+            "--name",     name,
+            "--rounds",   "2",
+            "--ideas",    "2",
+            "--branches", "2",
+            "--frontier", "2"};
+  }
+  testing::ScratchFolder folder_;
+};
+
+TEST_F(CliTest, HelpFitsOneScreenAndNamesEveryCommand) {
+  const ProgramResult result = Grove({"--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* command :
+       {"run", "resume", "tree", "show", "runs", "eval", "tasks", "devices"}) {
+    EXPECT_THAT(result.out, HasSubstr(command));
+  }
+  EXPECT_LE(std::count(result.out.begin(), result.out.end(), '\n'), 50);
+}
+
+TEST_F(CliTest, TasksAreListedAndShown) {
+  const ProgramResult list = Grove({"tasks"});
+  EXPECT_EQ(list.exit_code, 0);
+  for (const char* task : {"softmax", "layernorm", "matmul"}) {
+    EXPECT_THAT(list.out, HasSubstr(task));
+  }
+  const ProgramResult show = Grove({"tasks", "show", "softmax", "--json"});
+  EXPECT_EQ(show.exit_code, 0);
+  const auto json = nlohmann::json::parse(show.out);
+  EXPECT_EQ(json["name"], "softmax");
+  bool exact = false;
+  for (const auto& task_case : json["cases"]) {
+    exact = exact || (task_case["role"] == "scored" && task_case["dims"]["M"] == 4096 &&
+                      task_case["dims"]["N"] == 65536);
+  }
+  EXPECT_TRUE(exact);
+}
+
+TEST_F(CliTest, AnUnknownTaskNamesTheNearestAndTouchesNothing) {
+  const ProgramResult result = Grove({"run", "sofmax"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("did you mean 'softmax'?"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs"));
+}
+
+TEST_F(CliTest, AnUnknownGpuDeviceOptionCommandOrFileExitsWith2) {
+  const ProgramResult gpu = Grove({"run", "softmax", "--gpu", "H20"});
+  EXPECT_EQ(gpu.exit_code, 2);
+  EXPECT_THAT(gpu.err, HasSubstr("H200"));
+  const ProgramResult device = Grove({"run", "softmax", "--device", "emulater"});
+  EXPECT_EQ(device.exit_code, 2);
+  EXPECT_THAT(device.err, HasSubstr("did you mean 'emulator'?"));
+  const ProgramResult option = Grove({"run", "softmax", "--ronds", "3"});
+  EXPECT_EQ(option.exit_code, 2);
+  EXPECT_THAT(option.err, HasSubstr("did you mean '--rounds'?"));
+  const ProgramResult command = Grove({"tre"});
+  EXPECT_EQ(command.exit_code, 2);
+  EXPECT_THAT(command.err, HasSubstr("did you mean 'tree'?"));
+  const ProgramResult file = Grove({"eval", "softmax", "nothing.cu"});
+  EXPECT_EQ(file.exit_code, 2);
+  EXPECT_THAT(file.err, HasSubstr("nothing.cu"));
+  const ProgramResult rounds = Grove({"run", "softmax", "--rounds", "0"});
+  EXPECT_EQ(rounds.exit_code, 2);
+  EXPECT_THAT(rounds.err, HasSubstr("rounds"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs"));
+}
+
+TEST_F(CliTest, ABrokenTaskFileGivesFileLineAndColumn) {
+  const auto task = folder_.path() / "tasks" / "broken";
+  std::filesystem::create_directories(task);
+  std::ofstream(task / "task.toml") << "name = \"broken\"\ntitle = [\n";
+  const ProgramResult result =
+      Grove({"run", "broken", "--tasks", (folder_.path() / "tasks").string()});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, ::testing::ContainsRegex("task.toml:[0-9]+:[0-9]+"));
+}
+
+TEST_F(CliTest, AReadOnlyRunsFolderIsOneClearMessage) {
+  const ProgramResult result =
+      Grove({"run", "softmax_small", "--tasks", std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks",
+             "--runs", "/proc/grove"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("/proc/grove"));
+}
+
+struct Refused {
+  const char* file;
+  const char* verdict;
+};
+
+class RefusedTest : public CliTest, public ::testing::WithParamInterface<Refused> {};
+
+TEST_P(RefusedTest, WithItsVerdict) {
+  const ProgramResult result =
+      Grove({"eval", "softmax", kKernels + GetParam().file, kKernels + "plan.json", "--json"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["verdict"], GetParam().verdict) << result.out;
+  EXPECT_FALSE(json.contains("score_ns"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, RefusedTest,
+    ::testing::Values(Refused{"one_past_the_end.cu", "out_of_bounds"},
+                      Refused{"endless.cu", "timeout"}, Refused{"zeros.cu", "wrong_result"},
+                      Refused{"last_column_unwritten.cu", "unwritten"},
+                      Refused{"wrong_when_scored.cu", "wrong_result"}, Refused{"race.cu", "race"},
+                      Refused{"half_a_block_at_a_barrier.cu", "barrier_divergence"}),
+    [](const auto& kernel) {
+      std::string name = kernel.param.file;
+      return name.substr(0, name.find('.'));
+    });
+
+TEST_F(CliTest, ACorrectKernelPassesWithAModelledTime) {
+  const ProgramResult result =
+      Grove({"eval", "softmax", kKernels + "correct.cu", kKernels + "plan.json", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["verdict"], "pass");
+  EXPECT_EQ(json["score_kind"], "modelled");
+  EXPECT_EQ(json["precision_class"], "fp32");
+  EXPECT_GT(json["times"][0]["checked_share"].get<double>(), 0);
+  const ProgramResult text =
+      Grove({"eval", "softmax", kKernels + "correct.cu", kKernels + "plan.json"});
+  EXPECT_THAT(text.out, HasSubstr("modelled"));
+}
+
+TEST_F(CliTest, ASearchFindsFasterKernelsAndItsTreeCanBeRead) {
+  const ProgramResult run = Grove(SmallRun("small"));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("round 2/2 done"));
+  EXPECT_THAT(run.err, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(run.out, HasSubstr("modelled"));
+
+  const ProgramResult tree = Grove({"tree", "small", "--json"});
+  EXPECT_EQ(tree.exit_code, 0);
+  EXPECT_TRUE(nlohmann::json::accept(tree.out));
+  const ProgramResult show = Grove({"show", "best"});
+  EXPECT_EQ(show.exit_code, 0);
+  EXPECT_THAT(show.out, HasSubstr("__global__"));
+  EXPECT_THAT(show.out, HasSubstr("modelled"));
+  const ProgramResult json = Grove({"show", "small/r1.i1.b1", "--json"});
+  EXPECT_EQ(json.exit_code, 0);
+  EXPECT_TRUE(nlohmann::json::accept(json.out));
+  const ProgramResult unknown = Grove({"show", "r1.i1.b9"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean"));
+  const ProgramResult runs = Grove({"runs"});
+  EXPECT_THAT(runs.out, HasSubstr("finished"));
+  const ProgramResult again = Grove({"resume", "small"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  const ProgramResult twice = Grove(SmallRun("small"));
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("small"));
+}
+
+TEST_F(CliTest, OnATerminalOneLiveLineShowsTheProgress) {
+  ProgramOptions options;
+  options.terminal = true;
+  auto arguments = SmallRun("live");
+  const ProgramResult run = Grove(arguments, options);
+  EXPECT_EQ(run.exit_code, 0) << run.out;
+  EXPECT_THAT(run.out, HasSubstr("\r\x1b[K"));
+  EXPECT_THAT(run.out, HasSubstr("candidates"));
+}
+
+TEST_F(CliTest, AnInterruptEndsWith130AndTheRunResumes) {
+  ProgramOptions options;
+  options.interrupt_on = "round 1/2";
+  const ProgramResult stopped = Grove(SmallRun("stopped"), options);
+  EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
+  EXPECT_THAT(stopped.out, HasSubstr("grove resume stopped"));
+  EXPECT_TRUE(results::CheckStore(folder_.path() / "runs" / "stopped"));
+  const ProgramResult resumed = Grove({"resume", "stopped"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+}
+
+}  // namespace
+}  // namespace grove

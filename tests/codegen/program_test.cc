@@ -1,0 +1,84 @@
+#include "codegen/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace grove::codegen {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kPlan = R"({"launches": [{"kernel": "k", "grid": 1, "block": 32}]})";
+
+std::string IdentityOf(std::string_view source, std::string_view plan = kPlan) {
+  const Result<KernelProgram> program = MakeProgram(source, plan);
+  EXPECT_TRUE(program) << program.error().message;
+  return program ? program->identity().Hex() : "";
+}
+
+TEST(ProgramTest, KeepsSourceAndPlanAsWritten) {
+  const std::string source = "// note\n__global__ void k() {}\n";
+  const Result<KernelProgram> program = MakeProgram(source, kPlan);
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ(program->source, source);
+  EXPECT_EQ(program->plan_json, kPlan);
+  EXPECT_EQ(program->plan.variants.size(), 1U);
+}
+
+TEST(ProgramTest, ErrorsSayWhichText) {
+  EXPECT_THAT(MakeProgram("#include <iostream>", kPlan).error().message,
+              HasSubstr("source: line 1"));
+  EXPECT_THAT(MakeProgram("int a;", "{").error().message, HasSubstr("launch plan: line 1"));
+  EXPECT_EQ(MakeProgram(" \n", kPlan).error().message, "the source is empty");
+  EXPECT_THAT(MakeProgram("__global__ void k() {}", "").error().message,
+              HasSubstr("no launch plan"));
+}
+
+TEST(ProgramTest, AnEmptyPlanIsMadeFromTheComments) {
+  const Result<KernelProgram> program =
+      MakeProgram("// grove: grid=M block=64\n__global__ void k() {}", " \n");
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_THAT(program->plan_json, HasSubstr("\"grid\":[\"M\"]"));
+}
+
+TEST(ProgramIdentityTest, CommentsAndBlanksDoNotCount) {
+  const std::string base = IdentityOf("__global__ void k(int* a) { a[0] = a[1] + 2; }");
+  EXPECT_EQ(IdentityOf("// hello\n__global__   void k( int *a )\n{\n  a[0]=a[1]+2; /* two */\n}\n"),
+            base);
+  EXPECT_EQ(IdentityOf("\r\n__global__ void k(int*a){a[0]=a[1]+2;}\r\n"), base);
+}
+
+TEST(ProgramIdentityTest, ThePlansFormattingDoesNotCount) {
+  EXPECT_EQ(
+      IdentityOf("int a;",
+                 R"({"version": 1, "launches":[{"block":[32,1],"grid":["1"],"kernel":"k"}]})"),
+      IdentityOf("int a;"));
+}
+
+TEST(ProgramIdentityTest, EveryMeaningfulDifferenceCounts) {
+  const std::string base = IdentityOf("int f(int a) { return a + +a; }\n#define F (a)\n");
+  for (const std::string_view source : {"int f(int b) { return b + +b; }\n#define F (a)\n",
+                                        "int f(int a) { return a++a; }\n#define F (a)\n",
+                                        "int f(int a) { return a + +a; }\n#define F(a)\n",
+                                        "int f(int a) { return a + +a; } #define F (a)\n"}) {
+    EXPECT_NE(IdentityOf(source), base) << source;
+  }
+  EXPECT_NE(IdentityOf("int a;", R"({"launches": [{"kernel": "k", "grid": 2, "block": 32}]})"),
+            IdentityOf("int a;"));
+}
+
+TEST(ProgramIdentityTest, StringsAreKeptAsTheyAre) {
+  EXPECT_NE(IdentityOf("const char* a = \"x  y\";"), IdentityOf("const char* a = \"x y\";"));
+  EXPECT_NE(IdentityOf("const char* a = \"// x\";"), IdentityOf("const char* a = \"\";"));
+  EXPECT_NE(IdentityOf("const char* a = R\"(a\n b)\";"),
+            IdentityOf("const char* a = R\"(a\nb)\";"));
+}
+
+TEST(ProgramIdentityTest, DirectivesKeepTheirLines) {
+  EXPECT_NE(IdentityOf("#define A 1\nint a;"), IdentityOf("#define A 1 int a;"));
+  EXPECT_EQ(IdentityOf("#define A 1\n\n\nint  a;"), IdentityOf("#define A 1 // one\nint a;"));
+  EXPECT_EQ(IdentityOf("#define A \\\n  1\nint a;"), IdentityOf("#define A 1\nint a;"));
+}
+
+}  // namespace
+}  // namespace grove::codegen

@@ -1,0 +1,171 @@
+#include "eval/evaluator.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/fakes.h"
+
+namespace grove::eval {
+namespace {
+
+using testing::FakeCompiler;
+using testing::FakeDevice;
+using testing::TinyPlan;
+using testing::TinySource;
+
+class EvaluatorTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Make({}); }
+
+  void Make(EvaluatorOptions options) {
+    auto made = Evaluator::Create(task_, compiler_, device_, std::move(options));
+    ASSERT_TRUE(made) << made.error().message;
+    evaluator_ = std::move(*made);
+  }
+
+  Evaluation Evaluate(const std::string& directives) {
+    auto program = codegen::MakeProgram(TinySource(directives), TinyPlan());
+    EXPECT_TRUE(program) << program.error().message;
+    auto evaluation = evaluator_->Evaluate(*program);
+    EXPECT_TRUE(evaluation) << evaluation.error().message;
+    return *evaluation;
+  }
+
+  seeds::Task task_ = testing::TinyTask();
+  FakeCompiler compiler_;
+  FakeDevice device_;
+  std::unique_ptr<Evaluator> evaluator_;
+};
+
+TEST_F(EvaluatorTest, ACorrectKernelPassesEveryStageAndGetsAScore) {
+  const Evaluation evaluation = Evaluate("// @time 500\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kPass);
+  ASSERT_TRUE(evaluation.score);
+  EXPECT_DOUBLE_EQ(evaluation.score->count(), 500);
+  EXPECT_TRUE(evaluation.modelled);
+  ASSERT_TRUE(evaluation.measured_class);
+  EXPECT_EQ(*evaluation.measured_class, seeds::PrecisionClass::kFp32);
+  for (const Stage stage :
+       {Stage::kParse, Stage::kCompile, Stage::kSmoke, Stage::kSweep, Stage::kStability,
+        Stage::kDeterminism, Stage::kEdge, Stage::kIntegrity, Stage::kTiming, Stage::kRecheck}) {
+    EXPECT_TRUE(std::any_of(evaluation.stages.begin(), evaluation.stages.end(),
+                            [&](const StageRecord& s) { return s.stage == stage && s.passed; }))
+        << Name(stage);
+  }
+}
+
+TEST_F(EvaluatorTest, ACompileErrorIsAVerdictWithTheLog) {
+  const Evaluation evaluation = Evaluate("// @compile error\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kCompileError);
+  EXPECT_EQ(evaluation.verdict.stage, Stage::kCompile);
+  EXPECT_NE(evaluation.verdict.message.find("as asked"), std::string::npos);
+  EXPECT_FALSE(evaluation.score);
+}
+
+TEST_F(EvaluatorTest, TheCompilersOtherEndsHaveVerdictsOfTheirOwn) {
+  EXPECT_EQ(Evaluate("// @compile timeout\n").verdict.kind, VerdictKind::kCompileTimeout);
+  EXPECT_EQ(Evaluate("// @compile memory\n").verdict.kind, VerdictKind::kCompileMemory);
+  EXPECT_EQ(Evaluate("// @compile crashed\n").verdict.kind, VerdictKind::kCompileError);
+}
+
+TEST_F(EvaluatorTest, AFailureInSmokeStopsBeforeAnyOtherCase) {
+  const Evaluation evaluation = Evaluate("// @fail smoke out_of_bounds\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kOutOfBounds);
+  EXPECT_EQ(evaluation.verdict.stage, Stage::kSmoke);
+  EXPECT_EQ(evaluation.verdict.case_name, "smoke");
+  EXPECT_EQ(device_.checked(), std::vector<std::string>{"smoke"});
+}
+
+TEST_F(EvaluatorTest, TheFirstFailureInStageOrderIsReportedWhateverFinishedFirst) {
+  for (int i = 0; i < 20; ++i) {
+    const Evaluation evaluation =
+        Evaluate("// @fail edge trap\n// @fail sweep misaligned\n// @fail stability race\n");
+    EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kMisaligned);
+    EXPECT_EQ(evaluation.verdict.stage, Stage::kSweep);
+  }
+}
+
+TEST_F(EvaluatorTest, AWrongValueNamesTheElement) {
+  const Evaluation evaluation = Evaluate("// @error edge 0.5\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kWrongResult);
+  EXPECT_EQ(evaluation.verdict.stage, Stage::kEdge);
+  EXPECT_EQ(evaluation.verdict.tensor, "y");
+  EXPECT_EQ(evaluation.verdict.element, 0);
+  EXPECT_DOUBLE_EQ(evaluation.verdict.error, 0.5);
+  EXPECT_GT(evaluation.verdict.error, evaluation.verdict.tolerance);
+}
+
+TEST_F(EvaluatorTest, AWrongValueOnAdversarialInputsOnlyIsUnstable) {
+  EXPECT_EQ(Evaluate("// @error stability 0.5\n").verdict.kind, VerdictKind::kUnstable);
+}
+
+TEST_F(EvaluatorTest, AnErrorOfALowerClassIsLabelledSo) {
+  const Evaluation evaluation = Evaluate("// @error sweep 3e-4\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kLowerClass);
+  EXPECT_FALSE(evaluation.score);
+}
+
+TEST_F(EvaluatorTest, AnUnwrittenElementIsNamed) {
+  const Evaluation evaluation = Evaluate("// @unwritten sweep\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kUnwritten);
+  EXPECT_EQ(evaluation.verdict.tensor, "y");
+  EXPECT_EQ(evaluation.verdict.element, 3);
+}
+
+TEST_F(EvaluatorTest, RunsThatDifferAreNondeterministicUnlessTheTaskAllowsIt) {
+  EXPECT_EQ(Evaluate("// @random smoke\n").verdict.kind, VerdictKind::kNondeterministic);
+  task_.allow_nondeterminism = true;
+  EXPECT_EQ(Evaluate("// @random smoke\n").verdict.kind, VerdictKind::kPass);
+}
+
+TEST_F(EvaluatorTest, ATimeBelowTheFloorIsImpossible) {
+  const Evaluation evaluation = Evaluate("// @time 0.001\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kImpossible);
+  EXPECT_EQ(evaluation.verdict.stage, Stage::kTiming);
+}
+
+TEST_F(EvaluatorTest, WrongTimedOutputsFailTheRecheck) {
+  const Evaluation evaluation = Evaluate("// @error scored 0.5\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kWrongResult);
+  EXPECT_EQ(evaluation.verdict.stage, Stage::kRecheck);
+}
+
+TEST_F(EvaluatorTest, APlanThatDoesNotFitTheKernelIsAPlanError) {
+  auto program = codegen::MakeProgram(
+      TinySource(""),
+      R"({"version": 1, "launches": [{"kernel": "copy", "grid": [1], "block": [32], "args": ["x"]}]})");
+  ASSERT_TRUE(program) << program.error().message;
+  const auto evaluation = evaluator_->Evaluate(*program);
+  ASSERT_TRUE(evaluation);
+  EXPECT_EQ(evaluation->verdict.kind, VerdictKind::kPlanError);
+}
+
+TEST_F(EvaluatorTest, NoCompilerIsOurErrorNotTheCandidates) {
+  auto program = codegen::MakeProgram(TinySource(""), TinyPlan());
+  ASSERT_TRUE(program);
+  compiler_.FailFrom(compiler_.calls() + 3);
+  const auto evaluation = evaluator_->Evaluate(*program);
+  ASSERT_FALSE(evaluation);
+  EXPECT_EQ(evaluation.error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(EvaluatorTest, AnUnknownScoredCaseNamesTheValidOnes) {
+  EvaluatorOptions options;
+  options.cases = {"scord"};
+  const auto made = Evaluator::Create(task_, compiler_, device_, options);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(made.error().message.find("'scored'"), std::string::npos);
+}
+
+TEST_F(EvaluatorTest, ABrokenReferenceIsReportedBeforeAnyCandidate) {
+  task_.reference.source = testing::TinySource("// @compile error\n");
+  const auto made = Evaluator::Create(task_, compiler_, device_, {});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalidInput);
+  EXPECT_NE(made.error().message.find("reference of task tiny"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace grove::eval

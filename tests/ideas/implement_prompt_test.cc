@@ -1,0 +1,98 @@
+#include "codegen/implement.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "llm/playbook/prompt_view.h"
+
+namespace grove::codegen {
+namespace {
+
+ImplementContext Context() {
+  ImplementContext context;
+  context.task.name = "softmax";
+  context.task.family = "row_reduction";
+  context.task.cases = {
+      {"crfm", "scored", "M=8 N=16", "x f32 [8,16] input; y f32 [8,16] output", ""}};
+  context.device.name = "H200";
+  context.parent.id = "seed";
+  context.parent.source = "__global__ void parent_kernel();\n";
+  context.parent.plan = "{\"version\": 1}";
+  context.idea = {"Vectorised loads", ideas::Category::kMemoryAccess, "16 bytes <at> once", 1.8};
+  context.seed = 3;
+  return context;
+}
+
+TEST(ImplementPrompt, CarriesIdeaParentRulesAndReplyForm) {
+  const auto request = BuildImplementRequest(Context());
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->role, llm::Role::kCode);
+  EXPECT_EQ(request->seed, 3u);
+  const std::string& prompt = request->messages.at(0).text;
+  for (const char* part :
+       {"title: Vectorised loads", "category: memory access", "expected gain: 1.80",
+        "16 bytes <at> once", "parent_kernel", "extern \"C\" __global__", "namespace dim",
+        "namespace scalar", "mma.h", "\"workspace\"", "\"args\": [\"x\", \"partial\"]", "```cuda",
+        "```json", "name: H200"}) {
+    EXPECT_NE(prompt.find(part), std::string::npos) << part;
+  }
+  for (const char* name : {"task", "device", "parent", "idea", "rules", "reply"}) {
+    EXPECT_FALSE(llm::playbook::Section(prompt, name).empty()) << name;
+  }
+}
+
+// Siblings must be the same text, so that a provider's prompt cache serves all but the first.
+TEST(ImplementPrompt, SiblingsDifferByTheSeedAlone) {
+  ImplementContext other = Context();
+  other.seed = 4;
+  EXPECT_EQ(BuildImplementRequest(Context())->messages[0].text,
+            BuildImplementRequest(other)->messages[0].text);
+}
+
+TEST(RepairPrompt, CarriesTheFailedProgramAndWhatWentWrong) {
+  RepairContext context;
+  context.implement = Context();
+  context.source = "__global__ void broken();\n";
+  context.plan = "{}";
+  context.verdict = "compile_error";
+  context.case_name = "crfm";
+  context.message = "line 3: expected a ;";
+  context.earlier = {"wrong_result"};
+  const auto request = BuildRepairRequest(context);
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->role, llm::Role::kRepair);
+  const auto view = llm::playbook::PromptView::Read(request->messages[0].text);
+  EXPECT_EQ(view.failed_source, "__global__ void broken();\n");
+  EXPECT_EQ(view.parent_source, "__global__ void parent_kernel();\n");
+  EXPECT_EQ(view.verdict, "compile_error");
+  EXPECT_EQ(view.idea_title, "Vectorised loads");
+  const std::string_view failure = llm::playbook::Section(request->messages[0].text, "failure");
+  EXPECT_NE(failure.find("case: crfm"), std::string_view::npos);
+  EXPECT_NE(failure.find("line 3: expected a ;"), std::string_view::npos);
+}
+
+TEST(RepairPrompt, SaysWhenNoProgramCouldBeRead) {
+  RepairContext context;
+  context.implement = Context();
+  context.verdict = "parse_error";
+  const auto request = BuildRepairRequest(context);
+  ASSERT_TRUE(request);
+  EXPECT_NE(request->messages[0].text.find("No program could be read"), std::string::npos);
+}
+
+TEST(RepairPrompt, AnEndlessCompilerLogIsCut) {
+  RepairContext context;
+  context.implement = Context();
+  context.message = std::string(1 << 20, 'e');
+  EXPECT_LT(BuildRepairRequest(context)->messages[0].text.size(), 20000u);
+}
+
+TEST(ImplementPrompt, AMissingTemplateSaysWhichFile) {
+  const auto request = BuildImplementRequest(Context(), "/nonexistent");
+  ASSERT_FALSE(request);
+  EXPECT_NE(request.error().message.find("implement.mustache"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace grove::codegen

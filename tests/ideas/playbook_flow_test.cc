@@ -1,0 +1,121 @@
+// Rounds of a search without its evaluation: real tasks, real prompts, the playbook client, the
+// parsers of replies. What it proves: every program that the client writes for the shipped tasks
+// can be read, and its plan holds for every case of the task.
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/share.h"
+#include "codegen/implement.h"
+#include "codegen/program.h"
+#include "ideas/idea_prompt.h"
+#include "llm/playbook_client.h"
+#include "seeds/task.h"
+
+namespace grove {
+namespace {
+
+class PlaybookFlow : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    auto task = seeds::LoadTask(ShareFolder("tasks"), GetParam());
+    ASSERT_TRUE(task) << task.error().message;
+    task_ = std::move(*task);
+    auto client = llm::MakePlaybookClient();
+    ASSERT_TRUE(client) << client.error().message;
+    client_ = std::move(*client);
+  }
+
+  std::vector<ideas::Idea> Ideas(const ideas::KernelFacts& parent, std::size_t wanted) {
+    ideas::IdeaContext context;
+    context.task = ideas::DescribeTask(task_);
+    context.parent = parent;
+    context.wanted = wanted;
+    const auto request = ideas::BuildIdeaRequest(context);
+    EXPECT_TRUE(request) << request.error().message;
+    const auto reply = client_->Complete(*request, {});
+    EXPECT_TRUE(reply) << reply.error().message;
+    const auto parsed = ideas::ParseIdeas(reply->text, wanted);
+    EXPECT_TRUE(parsed) << parsed.error().message;
+    if (!parsed) return {};
+    EXPECT_TRUE(parsed->notes.empty()) << parsed->notes.front();
+    return parsed->ideas;
+  }
+
+  Result<codegen::KernelProgram> Implement(const ideas::KernelFacts& parent,
+                                           const ideas::Idea& idea, std::uint64_t seed) {
+    codegen::ImplementContext context;
+    context.task = ideas::DescribeTask(task_);
+    context.parent = parent;
+    context.idea = idea;
+    context.seed = seed;
+    const auto request = codegen::BuildImplementRequest(context);
+    EXPECT_TRUE(request) << request.error().message;
+    const auto reply = client_->Complete(*request, {});
+    EXPECT_TRUE(reply) << reply.error().message;
+    return codegen::ParseReply(reply->text);
+  }
+
+  seeds::Task task_;
+  std::unique_ptr<llm::Client> client_;
+};
+
+TEST_P(PlaybookFlow, FourRoundsGiveProgramsWhosePlansHoldForEveryCase) {
+  ideas::KernelFacts parent;
+  parent.source = task_.seed.source;
+  parent.plan = task_.seed.plan;
+  std::set<std::string> sources = {parent.source};
+  for (int round = 0; round < 4; ++round) {
+    const std::vector<ideas::Idea> ideas = Ideas(parent, 4);
+    ASSERT_FALSE(ideas.empty()) << "round " << round;
+    std::optional<codegen::KernelProgram> first;
+    for (const ideas::Idea& idea : ideas) {
+      for (std::uint64_t seed = 0; seed < 3; ++seed) {
+        const auto program = Implement(parent, idea, seed);
+        ASSERT_TRUE(program) << idea.title << ": " << program.error().message;
+        for (const seeds::Case& c : task_.cases) {
+          const auto plan = codegen::ResolvePlan(program->plan, c, {});
+          ASSERT_TRUE(plan) << idea.title << ", case " << c.name << ": " << plan.error().message
+                            << "\n"
+                            << program->source.substr(0, 200);
+        }
+        if (!first) first = *program;
+      }
+    }
+    parent.source = first->source;
+    parent.plan = first->plan_json;
+    EXPECT_TRUE(sources.insert(parent.source).second)
+        << "round " << round << " brought nothing new";
+  }
+}
+
+// The loop of patience: as long as ideas come, none of them repeats one that was tried.
+TEST_P(PlaybookFlow, IdeasOfOneParentRunOutWithoutRepeating) {
+  ideas::IdeaContext context;
+  context.task = ideas::DescribeTask(task_);
+  context.parent.source = task_.seed.source;
+  context.wanted = 3;
+  std::set<std::string> seen;
+  for (int call = 0; call < 12; ++call) {
+    const auto reply = client_->Complete(*ideas::BuildIdeaRequest(context), {});
+    ASSERT_TRUE(reply);
+    const auto parsed = ideas::ParseIdeas(reply->text, 3);
+    if (!parsed) {
+      EXPECT_GE(seen.size(), 3u);
+      return;
+    }
+    for (const ideas::Idea& idea : parsed->ideas) {
+      EXPECT_TRUE(seen.insert(idea.title).second) << idea.title;
+      context.tried_here.push_back(
+          {idea.title, idea.category, ideas::TriedIdea::Outcome::kTie, 1.0, ""});
+    }
+  }
+  FAIL() << "ideas never ended";
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, PlaybookFlow, ::testing::Values("softmax", "layernorm", "matmul"),
+                         [](const auto& task) { return std::string(task.param); });
+
+}  // namespace
+}  // namespace grove

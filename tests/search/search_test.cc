@@ -1,0 +1,315 @@
+#include "search/search.h"
+
+#include <atomic>
+#include <set>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "results/store.h"
+#include "tests/support/fakes.h"
+#include "tests/support/program.h"
+
+namespace grove::search {
+namespace {
+
+using results::CandidateRow;
+using results::RunData;
+using results::RunStatus;
+using ::testing::HasSubstr;
+using testing::ScriptedClient;
+using testing::TinyPlan;
+using testing::TinySource;
+
+std::string IdeasReply(const std::vector<std::string>& titles) {
+  std::string reply = "{\"ideas\": [";
+  for (std::size_t i = 0; i < titles.size(); ++i) {
+    reply += fmt::format(
+        R"({}{{"title": "{}", "category": "memory access", "rationale": "because", "expected_gain": 1.5}})",
+        i == 0 ? "" : ", ", titles[i]);
+  }
+  return reply + "]}";
+}
+
+std::string ProgramReply(const std::string& directives) {
+  return "Here it is.\n```cuda\n" + TinySource(directives) + "```\n```json\n" + TinyPlan() +
+         "\n```\n";
+}
+
+class SearchTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    config_.task = "tiny";
+    config_.rounds = 2;
+    config_.ideas = 2;
+    config_.branches = 2;
+    config_.frontier = 2;
+    config_.repairs = 0;
+    auto evaluator = eval::Evaluator::Create(task_, compiler_, device_, {});
+    ASSERT_TRUE(evaluator) << evaluator.error().message;
+    evaluator_ = std::move(*evaluator);
+  }
+
+  // A model whose n-th program takes 1000 - n ns, and whose ideas never repeat.
+  ScriptedClient::Script Improving() {
+    return [this](const llm::Request& request) -> Result<std::string> {
+      if (request.role == llm::Role::kIdea) {
+        const int n = ++ideas_;
+        return IdeasReply({fmt::format("idea {} alpha", n), fmt::format("idea {} beta", n)});
+      }
+      const int n = ++programs_;
+      return ProgramReply(fmt::format("// @time {}\n", 1000 - n));
+    };
+  }
+
+  Result<SearchSummary> Run(ScriptedClient& client, std::stop_token stop = {}) {
+    const bool fresh = !std::filesystem::exists(folder_.path() / "run" / "run.db");
+    auto store = fresh ? results::Store::Create(folder_.path(),
+                                                MakeRunStart("run", task_, config_, "test"), clock_)
+                       : results::Store::Open(folder_.path(), "run", clock_);
+    EXPECT_TRUE(store) << store.error().message;
+    const SearchParts parts{task_, *evaluator_, device_, client, **store, observer_};
+    return RunSearch(parts, config_, std::move(stop));
+  }
+
+  RunData Load() {
+    auto reader = results::Reader::Open(folder_.path() / "run");
+    EXPECT_TRUE(reader);
+    auto data = (*reader)->Load();
+    EXPECT_TRUE(data);
+    return std::move(*data);
+  }
+
+  seeds::Task task_ = testing::TinyTask();
+  testing::FakeCompiler compiler_;
+  testing::FakeDevice device_;
+  testing::FakeClock clock_;
+  testing::RecordingObserver observer_;
+  testing::ScratchFolder folder_;
+  std::unique_ptr<eval::Evaluator> evaluator_;
+  SearchConfig config_;
+  std::atomic<int> ideas_{0};
+  std::atomic<int> programs_{0};
+};
+
+TEST_F(SearchTest, ARoundHasIdeasTimesBranchesOfEveryFrontierKernel) {
+  ScriptedClient client(Improving());
+  const auto summary = Run(client);
+  ASSERT_TRUE(summary) << summary.error().message;
+  EXPECT_EQ(summary->status, RunStatus::kFinished);
+  EXPECT_EQ(summary->rounds, 2);
+  const RunData data = Load();
+  int first = 0;
+  int second = 0;
+  for (const CandidateRow& candidate : data.candidates) {
+    if (!candidate.round) continue;
+    (data.Find(candidate.round)->index == 1 ? first : second)++;
+  }
+  EXPECT_EQ(first, 1 * 2 * 2);   // from the seed alone
+  EXPECT_EQ(second, 2 * 2 * 2);  // from two kernels
+}
+
+TEST_F(SearchTest, TheFastestCorrectKernelsSeedTheNextRound) {
+  ScriptedClient client(Improving());
+  ASSERT_TRUE(Run(client));
+  const RunData data = Load();
+  std::set<CandidateId> frontier;
+  double slowest_chosen = 0;
+  for (const results::FrontierRow& row : data.frontier) {
+    if (data.Find(row.round)->index != 1) continue;
+    frontier.insert(row.candidate);
+    slowest_chosen = std::max(slowest_chosen, results::ScoreOf(*data.Find(row.candidate))->count());
+  }
+  EXPECT_EQ(frontier.size(), 2U);
+  for (const CandidateRow& candidate : data.candidates) {
+    if (frontier.contains(candidate.id)) continue;
+    if (candidate.round && data.Find(candidate.round)->index == 2) {
+      EXPECT_TRUE(frontier.contains(candidate.parent)) << candidate.name;
+    } else {
+      EXPECT_GE(results::ScoreOf(candidate)->count(), slowest_chosen) << candidate.name;
+    }
+  }
+}
+
+TEST_F(SearchTest, AFailedCandidateIsDataAndNeverSeedsARound) {
+  ScriptedClient client([](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return IdeasReply({"one", "two"});
+    return ProgramReply("// @time 1\n// @fail sweep out_of_bounds\n");
+  });
+  config_.rounds = 1;
+  ASSERT_TRUE(Run(client));
+  const RunData data = Load();
+  ASSERT_EQ(data.frontier.size(), 1U);
+  EXPECT_EQ(data.Find(data.frontier[0].candidate)->name, "seed");
+  EXPECT_EQ(data.FindCandidate("r1.i1.b1")->evaluation->verdict.kind,
+            eval::VerdictKind::kOutOfBounds);
+}
+
+TEST_F(SearchTest, AnExactDuplicateIsDroppedBeforeItIsCompiled) {
+  ScriptedClient client([](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return IdeasReply({"one", "two"});
+    return ProgramReply("// @time 700\n");
+  });
+  config_.rounds = 1;
+  const int before = compiler_.calls();
+  ASSERT_TRUE(Run(client));
+  const RunData data = Load();
+  EXPECT_EQ(data.FindCandidate("r1.i1.b1")->evaluation->verdict.kind, eval::VerdictKind::kPass);
+  for (const char* name : {"r1.i1.b2", "r1.i2.b1", "r1.i2.b2"}) {
+    const eval::Verdict& verdict = data.FindCandidate(name)->evaluation->verdict;
+    EXPECT_EQ(verdict.kind, eval::VerdictKind::kDuplicate) << name;
+    EXPECT_THAT(verdict.message, HasSubstr("r1.i1.b1"));
+  }
+  EXPECT_EQ(compiler_.calls() - before, 2 * 5);  // the seed's cases and one program's
+}
+
+TEST_F(SearchTest, AReplyWithoutAProgramIsAVerdictToo) {
+  ScriptedClient client([](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return IdeasReply({"one", "two"});
+    return std::string("I cannot do that.");
+  });
+  config_.rounds = 1;
+  ASSERT_TRUE(Run(client));
+  EXPECT_EQ(Load().FindCandidate("r1.i1.b1")->evaluation->verdict.kind,
+            eval::VerdictKind::kParseError);
+}
+
+TEST_F(SearchTest, ARepairTurnMayMendAFailedProgram) {
+  config_.rounds = 1;
+  config_.repairs = 1;
+  ScriptedClient client([](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return IdeasReply({"one", "two"});
+    if (request.role == llm::Role::kRepair) return ProgramReply("// @time 600\n");
+    return ProgramReply("// @compile error\n");
+  });
+  ASSERT_TRUE(Run(client));
+  const RunData data = Load();
+  EXPECT_EQ(data.FindCandidate("r1.i1.b1")->evaluation->verdict.kind, eval::VerdictKind::kPass);
+  EXPECT_EQ(data.FindCandidate("r1.i1.b1")->turn, 1);
+  ASSERT_FALSE(data.attempts.empty());
+  EXPECT_EQ(data.attempts[0].verdict.kind, eval::VerdictKind::kCompileError);
+}
+
+TEST_F(SearchTest, NoGainForLongEnoughEndsTheSearch) {
+  config_.rounds = 50;
+  config_.patience = 3;
+  std::atomic<int> n{0};
+  ScriptedClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return IdeasReply({fmt::format("idea {}", ++n)});
+    return ProgramReply(fmt::format("// @time {}\n", 2000 + ++n));
+  });
+  const auto summary = Run(client);
+  ASSERT_TRUE(summary);
+  EXPECT_EQ(summary->rounds, 3);
+  EXPECT_THAT(summary->reason, HasSubstr("no gain in 3 rounds"));
+}
+
+TEST_F(SearchTest, AnIdeaTriedFromTheSameKernelIsNotTriedAgain) {
+  config_.rounds = 2;
+  config_.frontier = 1;
+  ScriptedClient client([](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return IdeasReply({"the only idea"});
+    return ProgramReply("// @time 5000\n");
+  });
+  ASSERT_TRUE(Run(client));
+  EXPECT_EQ(Load().ideas.size(), 1U);
+}
+
+TEST_F(SearchTest, AFinishedRunResumesToNothing) {
+  ScriptedClient client(Improving());
+  ASSERT_TRUE(Run(client));
+  const std::size_t asked = client.requests().size();
+  const auto summary = Run(client);
+  ASSERT_TRUE(summary);
+  EXPECT_EQ(client.requests().size(), asked);
+  EXPECT_EQ(summary->status, RunStatus::kFinished);
+}
+
+TEST_F(SearchTest, AStoppedRunGoesOnWithoutAskingAgain) {
+  std::stop_source stop;
+  std::atomic<int> checks{0};
+  device_.on_check = [&] {
+    if (++checks == 12) stop.request_stop();
+  };
+  ScriptedClient client(Improving());
+  const auto stopped = Run(client, stop.get_token());
+  ASSERT_TRUE(stopped);
+  EXPECT_EQ(stopped->status, RunStatus::kInterrupted);
+  EXPECT_EQ(Load().run.status, RunStatus::kInterrupted);
+  std::set<std::string> asked;
+  for (const llm::Request& request : client.requests()) {
+    asked.insert(results::RequestJson(request));
+  }
+  device_.on_check = nullptr;
+  const std::size_t before = client.requests().size();
+  const auto resumed = Run(client);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->status, RunStatus::kFinished);
+  const auto requests = client.requests();
+  for (std::size_t i = before; i < requests.size(); ++i) {
+    EXPECT_FALSE(asked.contains(results::RequestJson(requests[i])));
+  }
+  EXPECT_TRUE(results::CheckStore(folder_.path() / "run"));
+}
+
+TEST_F(SearchTest, AModelThatIsDownLeavesTheRunResumable) {
+  bool down = true;
+  ScriptedClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (down && request.role == llm::Role::kCode) {
+      return Fail(ErrorCode::kUnavailable, "endpoint is down");
+    }
+    return Improving()(request);
+  });
+  const auto failed = Run(client);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(Load().run.status, RunStatus::kInterrupted);
+  down = false;
+  const auto resumed = Run(client);
+  ASSERT_TRUE(resumed) << resumed.error().message;
+  EXPECT_EQ(resumed->status, RunStatus::kFinished);
+}
+
+TEST_F(SearchTest, ASeedThatDoesNotPassIsReportedWithItsVerdict) {
+  task_.seed.source = TinySource("// @fail edge trap\n");
+  ScriptedClient client(Improving());
+  const auto summary = Run(client);
+  ASSERT_FALSE(summary);
+  EXPECT_EQ(summary.error().code, ErrorCode::kInvalidInput);
+  EXPECT_THAT(summary.error().message, HasSubstr("trap"));
+}
+
+TEST_F(SearchTest, TheSamePromptsAndRepliesGiveTheSameTree) {
+  // Programs depend on the request alone, whatever order the requests arrive in.
+  const auto script = [](const llm::Request& request) -> Result<std::string> {
+    const auto hash = HashText(results::RequestJson(request)).low;
+    if (request.role == llm::Role::kIdea) {
+      return IdeasReply(
+          {fmt::format("idea {}", hash % 97), fmt::format("idea {}", hash % 89 + 100)});
+    }
+    return ProgramReply(fmt::format("// @time {}\n", 300 + hash % 600));
+  };
+  std::vector<std::string> trees;
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    std::filesystem::remove_all(folder_.path() / "run");
+    ScriptedClient client(script);
+    ASSERT_TRUE(Run(client));
+    std::string tree;
+    for (const CandidateRow& candidate : Load().candidates) tree += candidate.name + " ";
+    std::set<std::string> lines;
+    for (const CandidateRow& candidate : Load().candidates) {
+      lines.insert(
+          fmt::format("{} {} {}", candidate.name, eval::Name(candidate.evaluation->verdict.kind),
+                      candidate.evaluation->score ? candidate.evaluation->score->count() : 0));
+    }
+    tree.clear();
+    for (const std::string& line : lines) tree += line + "\n";
+    trees.push_back(std::move(tree));
+  }
+  EXPECT_EQ(trees[0], trees[1]);
+  EXPECT_EQ(trees[0], trees[2]);
+}
+
+}  // namespace
+}  // namespace grove::search
