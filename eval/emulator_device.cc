@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -507,6 +508,22 @@ Result<CheckOutcome> EmulatorDevice::Check(const CheckRequest& request) {
   return outcome;
 }
 
+// All tensors and workspaces that a launch is given.
+static Bytes FootprintOf(const codegen::ResolvedLaunch& launch, const codegen::ResolvedPlan& plan,
+                         const Case& task_case) {
+  std::set<std::pair<codegen::ResolvedArg::Kind, std::size_t>> counted;
+  Bytes sum;
+  for (const codegen::ResolvedArg& arg : launch.args) {
+    if (!counted.insert({arg.kind, arg.index}).second) continue;
+    if (arg.kind == codegen::ResolvedArg::Kind::kTensor) {
+      sum = sum + task_case.tensors[arg.index].bytes();
+    } else if (arg.kind == codegen::ResolvedArg::Kind::kWorkspace) {
+      sum = sum + plan.workspaces[arg.index].bytes();
+    }
+  }
+  return sum;
+}
+
 // What sampling every launch of a plan gave.
 struct EmulatorDevice::Sample {
   std::optional<ExecutionFault> fault;
@@ -561,7 +578,9 @@ Result<EmulatorDevice::Sample> EmulatorDevice::SampleLaunches(const TimeRequest&
       sample.fault = ToExecutionFault(*outcome.fault, launch.kernel);
       return sample;
     }
-    const ModelledLaunch modelled = ModelLaunch(model_, launch, *entry, outcome.counters);
+    const ModelledLaunch modelled =
+        ModelLaunch(model_, launch, *entry, outcome.counters,
+                    FootprintOf(launch, plan, request.context->task_case()));
     LaunchReport report;
     report.kernel = launch.kernel;
     report.time = modelled.time;
