@@ -115,6 +115,7 @@ WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& 
   // Named at the command line again, the folder has moved; else it is where the run found it.
   if (options.tasks.empty()) options.tasks = config.tasks;
   options.seed = config.seed;
+  options.suite = config.suite;
   options.cases = config.cases;
   return options;
 }
@@ -135,6 +136,10 @@ int RunCommand(const RunOptions& options, const Common& common) {
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
   if (!bench) return Complain(bench.error());
+  if (config.model == "playbook") {
+    const auto known = llm::CheckPlaybookKnows((*bench)->task, ShareFolder("playbook"));
+    if (!known) return Complain(known.error());
+  }
 
   const SystemClock clock;
   const std::string name =

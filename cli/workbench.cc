@@ -30,7 +30,9 @@ Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
   auto loaded = seeds::LoadTask(
       options.tasks.empty() ? seeds::DefaultTasksFolder() : options.tasks, task);
   if (!loaded) return Failure(std::move(loaded.error()));
-  bench->task = std::move(*loaded);
+  auto selected = seeds::SelectCases(*loaded, options.suite, options.cases);
+  if (!selected) return Failure(std::move(selected.error()));
+  bench->task = std::move(*selected);
 
   auto device = MakeDevice(options);
   if (!device) return Failure(std::move(device.error()));
@@ -46,7 +48,6 @@ Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
   eval::EvaluatorOptions evaluation;
   evaluation.seed = options.seed;
   evaluation.arch = bench->device->spec().arch;
-  evaluation.cases = options.cases;
   auto evaluator =
       eval::Evaluator::Create(bench->task, *bench->compiler, *bench->device, evaluation);
   if (!evaluator) return Failure(std::move(evaluator.error()));

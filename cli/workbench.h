@@ -23,17 +23,18 @@ struct WorkbenchOptions {
   std::filesystem::path cache;        // empty = codegen::DefaultCacheFolder()
   int jobs = 0;                       // compile workers; 0 = number of cores
   std::uint64_t seed = 1;             // of the inputs
-  std::vector<std::string> cases;     // scored cases; empty = all
+  std::string suite;                  // empty = the first that has all of `cases`
+  std::vector<std::string> cases;     // scored or extra cases; empty = the scored ones
 };
 
 struct Workbench {
-  seeds::Task task;
+  seeds::Task task;  // the chosen suite and cases of it (seeds::SelectCases)
   std::unique_ptr<codegen::Compiler> compiler;
   std::unique_ptr<eval::Device> device;
   std::unique_ptr<eval::Evaluator> evaluator;
 };
 
-// kNotFound for an unknown task, device or GPU, with the nearest valid name.
+// kNotFound for an unknown task, suite, case, device or GPU, with the nearest valid name.
 Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
                                                  const WorkbenchOptions& options);
 

@@ -36,6 +36,7 @@ constexpr TextField kTexts[] = {
     {"device", &SearchConfig::device},
     {"gpu", &SearchConfig::gpu},
     {"tasks", &SearchConfig::tasks},
+    {"suite", &SearchConfig::suite},
 };
 
 }  // namespace
