@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +49,7 @@ class TaskKernels : public ::testing::Test {
   // One farm for all tests: a program that two of them share is compiled once.
   static void SetUpTestSuite() {
     codegen::FarmOptions options;
-    options.cache_folder = std::filesystem::path(::testing::TempDir()) / "grove_task_kernels_cache";
+    options.cache_folder = std::filesystem::path(GROVE_BINARY_DIR).parent_path() / "test-results/task_kernels_cache";
     auto farm = codegen::MakeCompileFarm(options);
     ASSERT_TRUE(farm) << farm.error().message;
     farm_ = std::move(*farm);
@@ -76,6 +77,7 @@ std::unique_ptr<codegen::Compiler> TaskKernels::farm_;
 struct Part {
   std::string task, suite;
 };
+void PrintTo(const Part& part, std::ostream* out) { *out << part.task << ", suite " << part.suite; }
 
 std::vector<Part> AllParts() {
   std::vector<Part> parts;
@@ -95,7 +97,7 @@ TEST_P(SeedOf, PassesEveryCheck) {
   const seeds::Task task = ChecksOf(GetParam().task, GetParam().suite);
   ASSERT_GT(task.cases.size(), 9U);
   const eval::Evaluation evaluation = Evaluate(task, task.seed.source);
-  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kPass)
+  EXPECT_EQ(eval::Name(evaluation.verdict.kind), eval::Name(VerdictKind::kPass))
       << evaluation.verdict.case_name << ": " << evaluation.verdict.message;
   std::size_t checked = 0;
   for (const eval::StageRecord& record : evaluation.stages) {
@@ -122,6 +124,9 @@ struct Mistake {
   VerdictKind verdict;
   eval::Stage stage;
 };
+void PrintTo(const Mistake& mistake, std::ostream* out) {
+  *out << mistake.name << " in " << mistake.task << ", suite " << mistake.suite;
+}
 
 std::string Edited(std::string source, const std::vector<Edit>& edits) {
   for (const Edit& edit : edits) {
@@ -146,6 +151,9 @@ std::vector<Mistake> AllMistakes() {
        {{"static_cast<float>(row[i]) - mean;", "static_cast<float>(row[i]);"},
         {"BlockSum(partial, squares) / kRow;", "BlockSum(partial, squares) / kRow - mean * mean;"}},
        Kind::kUnstable, Stage::kStability},
+      {"UnbiasedVariance", "layernorm", "crfm",
+       {{"BlockSum(partial, squares) / kRow;", "BlockSum(partial, squares) / (kRow - 1);"}},
+       Kind::kLowerClass, Stage::kSmoke},
       {"SumsInTheElementType", "matmul", "autokernel",
        {{"dim::N + column]);\n  }",
          "dim::N + column]);\n    sum = static_cast<float>(static_cast<tensor::c>(sum));\n  }"}},
@@ -156,7 +164,7 @@ std::vector<Mistake> AllMistakes() {
          "__half2float(__float2half(a[static_cast<long long>(row) * dim::K + k]))"}},
        Kind::kLowerClass, Stage::kSmoke},
       {"DroppedTail", "matmul", "crfm_fp16", {{"k < dim::K;", "k < dim::K / 4 * 4;"}},
-       Kind::kLowerClass, Stage::kSweep},
+       Kind::kWrongResult, Stage::kSweep},
       {"SquaresInTheElementType", "rmsnorm", "autokernel",
        {{"squares += value * value;",
          "squares += static_cast<float>(static_cast<tensor::x>(value * value));"}},
@@ -172,7 +180,7 @@ std::vector<Mistake> AllMistakes() {
       // Passes AutoKernel's tolerance of 1e-2 at its sizes.
       {"AnAnswerWithoutInputs", "cross_entropy", "autokernel",
        {{"static_cast<tensor::loss>(sum / dim::M)", "logf(dim::V) + 0.5f + 0.0f * sum"}},
-       Kind::kLowerClass, Stage::kSmoke},
+       Kind::kWrongResult, Stage::kSmoke},
       {"WrongSign", "rotary_embedding", "autokernel",
        {{"d % 2 == 0 ? -other : other;", "d % 2 == 0 ? other : -other;"}}, Kind::kWrongResult,
        Stage::kSmoke},
@@ -196,8 +204,9 @@ std::vector<Mistake> AllMistakes() {
        Kind::kLowerClass, Stage::kSmoke},
       {"NoPadding", "conv2d", "crfm", {{"if (j < 0 || j >= dim::W) continue;", ""}},
        Kind::kOutOfBounds, Stage::kSmoke},
-      {"NoRelu", "conv2d_relu_maxpool", "crfm", {{"float largest = 0;", "float largest = -INFINITY;"}},
-       Kind::kUnstable, Stage::kStability},
+      // Few windows of normal inputs are negative throughout, so the error looks small.
+      {"NoRelu", "conv2d_relu_maxpool", "crfm",
+       {{"float largest = 0;", "float largest = -INFINITY;"}}, Kind::kLowerClass, Stage::kSweep},
       {"WindowOfTwo", "conv2d_relu_maxpool", "crfm", {{"u < 3;", "u < 2;"}}, Kind::kWrongResult,
        Stage::kSmoke},
       {"SigmoidForSilu", "fused_mlp", "autokernel", {{"gated / (1.0f", "1.0f / (1.0f"}},
@@ -214,10 +223,10 @@ TEST_P(WrongKernel, IsRefused) {
   const Mistake& mistake = GetParam();
   const seeds::Task task = ChecksOf(mistake.task, mistake.suite);
   const eval::Evaluation evaluation = Evaluate(task, Edited(task.seed.source, mistake.edits));
-  EXPECT_EQ(evaluation.verdict.kind, mistake.verdict)
-      << eval::Name(evaluation.verdict.kind) << ", " << evaluation.verdict.case_name << ": "
-      << evaluation.verdict.message;
-  EXPECT_EQ(evaluation.verdict.stage, mistake.stage) << evaluation.verdict.case_name;
+  EXPECT_EQ(eval::Name(evaluation.verdict.kind), eval::Name(mistake.verdict))
+      << evaluation.verdict.case_name << ": " << evaluation.verdict.message;
+  EXPECT_EQ(eval::Name(evaluation.verdict.stage), eval::Name(mistake.stage))
+      << evaluation.verdict.case_name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, WrongKernel, ::testing::ValuesIn(AllMistakes()),
