@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/suggest.h"
 #include "cli/commands.h"
@@ -60,7 +60,7 @@ std::string Suggestion(const CLI::App& app, const std::vector<std::string>& argu
 }
 
 void AddBenchOptions(CLI::App& app, WorkbenchOptions& bench) {
-  app.add_option("--device", bench.device, "auto or emulator")->capture_default_str();
+  app.add_option("--device", bench.device, "auto, emulator, cuda or cuda:N")->capture_default_str();
   app.add_option("--gpu", bench.gpu, "the GPU whose time is modelled (grove devices)")
       ->capture_default_str();
 }
@@ -73,7 +73,9 @@ int Dispatch(int argc, const char* const* argv) {
 
   Common common;
   std::string runs = common.runs.string();
-  app.add_option("--runs", runs, "folder of the runs")->envname("GROVE_RUNS")->capture_default_str();
+  app.add_option("--runs", runs, "folder of the runs")
+      ->envname("GROVE_RUNS")
+      ->capture_default_str();
   app.add_option("--tasks", common.bench.tasks, "folder of the tasks")->envname("GROVE_TASKS");
   app.add_option("--cache", common.bench.cache, "folder of the compile cache")
       ->envname("GROVE_CACHE");
@@ -102,8 +104,9 @@ int Dispatch(int argc, const char* const* argv) {
   run_app->add_option("--model", run.config.model, "who writes: playbook")->capture_default_str();
   run_app->add_option("--suite", run.config.suite,
                       "whose cases count (default: the first that has all of --cases)");
-  run_app->add_option("--cases", run.config.cases,
-                      "scored or extra cases that count (default: the suite's scored ones)")
+  run_app
+      ->add_option("--cases", run.config.cases,
+                   "scored or extra cases that count (default: the suite's scored ones)")
       ->delimiter(',');
   AddBenchOptions(*run_app, common.bench);
 
@@ -136,8 +139,9 @@ int Dispatch(int argc, const char* const* argv) {
                        "launch plan, JSON (default: SOURCE with .json, or its grove: comments)");
   eval_app->add_option("--suite", common.bench.suite,
                        "whose cases (default: the first that has all of --cases)");
-  eval_app->add_option("--cases", common.bench.cases,
-                       "scored or extra cases to time (default: the suite's scored ones)")
+  eval_app
+      ->add_option("--cases", common.bench.cases,
+                   "scored or extra cases to time (default: the suite's scored ones)")
       ->delimiter(',');
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);
@@ -148,7 +152,18 @@ int Dispatch(int argc, const char* const* argv) {
   std::string task;
   auto* tasks_show = tasks_app->add_subcommand("show", "one task: contract, cases, seed");
   tasks_show->add_option("name", task, "the task")->required();
-  auto* devices_app = app.add_subcommand("devices", "the GPUs whose times can be modelled");
+  auto* devices_app =
+      app.add_subcommand("devices", "the GPUs that are here, and those that can be modelled");
+  auto* doctor_app =
+      app.add_subcommand("doctor", "what this machine has, and how fast it really is");
+  doctor_app->add_option("--device", common.bench.device, "auto or cuda:N")->capture_default_str();
+  BaselineOptions baseline;
+  auto* baseline_app =
+      app.add_subcommand("baseline", "the vendor library's and the seed's time for a task");
+  baseline_app->add_option("task", baseline.task, "the task")->required();
+  baseline_app->add_option("--cases", common.bench.cases, "scored cases (default: all)")
+      ->delimiter(',');
+  AddBenchOptions(*baseline_app, common.bench);
 
   try {
     app.parse(argc, argv);
@@ -180,6 +195,8 @@ int Dispatch(int argc, const char* const* argv) {
   if (tasks_show->parsed()) return TasksShowCommand(task, common);
   if (tasks_app->parsed()) return TasksCommand(suite, common);
   if (devices_app->parsed()) return DevicesCommand(common);
+  if (doctor_app->parsed()) return DoctorCommand(common);
+  if (baseline_app->parsed()) return BaselineCommand(baseline, common);
   return kExitBadInput;
 }
 

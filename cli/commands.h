@@ -1,5 +1,5 @@
-// One function per subcommand: options in, exit code out. Text goes to stdout, progress and errors to
-// stderr; with `json` stdout carries one JSON document and nothing else.
+// One function per subcommand: options in, exit code out. Text goes to stdout, progress and errors
+// to stderr; with `json` stdout carries one JSON document and nothing else.
 #pragma once
 
 #include <filesystem>
@@ -54,5 +54,11 @@ int TasksCommand(const std::string& suite, const Common& common);
 int TasksShowCommand(const std::string& task, const Common& common);
 
 int DevicesCommand(const Common& common);
+int DoctorCommand(const Common& common);
+
+struct BaselineOptions {
+  std::string task;
+};
+int BaselineCommand(const BaselineOptions& options, const Common& common);
 
 }  // namespace grove::cli

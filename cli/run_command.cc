@@ -90,12 +90,12 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
   {
     // The live line belongs to the search alone: it is gone before the summary is printed.
     TerminalObserver observer(stderr, common.quiet);
-    observer.Line(fmt::format(
-        "{}: {} on {} by the {}; {} rounds x {} ideas x {} branches, frontier {}", name,
-        bench.task.title, bench.device->spec().name, bench.device->name(), config.rounds,
-        config.ideas, config.branches, config.frontier));
-    const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device,
-                                    client,     store,            observer};
+    observer.Line(
+        fmt::format("{}: {} on {} by the {}; {} rounds x {} ideas x {} branches, frontier {}", name,
+                    bench.task.title, bench.device->spec().name, bench.device->name(),
+                    config.rounds, config.ideas, config.branches, config.frontier));
+    const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
+                                    store,      observer};
     auto done = search::RunSearch(parts, config, common.stop);
     if (!done) {
       observer.Line(fmt::format("the run is as it was; go on with: grove resume {}", name));
@@ -142,8 +142,7 @@ int RunCommand(const RunOptions& options, const Common& common) {
   }
 
   const SystemClock clock;
-  const std::string name =
-      options.name.empty() ? FreeName(common.runs, config.task) : options.name;
+  const std::string name = options.name.empty() ? FreeName(common.runs, config.task) : options.name;
   auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
   start.environment = EnvironmentOf(**bench);
   auto store = results::Store::Create(common.runs, start, clock);

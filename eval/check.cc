@@ -403,8 +403,7 @@ Tolerance ToleranceFor(const seeds::Task& task, std::size_t case_index,
   const seeds::Case& task_case = task.cases[case_index];
   const PrecisionClass c =
       std::max(task_case.demanded.value_or(task.demanded), ClassOf(output.dtype));
-  const double row =
-      task_case.tolerance.value_or(ClassThreshold(c, task.reduction[case_index]));
+  const double row = task_case.tolerance.value_or(ClassThreshold(c, task.reduction[case_index]));
   return {row, kMaxFactor * row};
 }
 

@@ -311,11 +311,12 @@ Status CheckPlaybookKnows(const seeds::Task& task, const std::filesystem::path& 
   std::vector<std::string> names;
   for (const Op& op : catalogue->ops()) names.push_back(op.name);
   const std::string suite = task.suites.empty() ? "" : ", suite " + task.suites.front();
-  return Fail(ErrorCode::kInvalidInput,
-              fmt::format("the playbook (the built-in model) has no transformations for task {}{}; "
-                          "it knows {} in fp32. Use a language model (--model), or evaluate kernels "
-                          "by hand with grove eval",
-                          task.name, suite, fmt::join(names, ", ")));
+  return Fail(
+      ErrorCode::kInvalidInput,
+      fmt::format("the playbook (the built-in model) has no transformations for task {}{}; "
+                  "it knows {} in fp32. Use a language model (--model), or evaluate kernels "
+                  "by hand with grove eval",
+                  task.name, suite, fmt::join(names, ", ")));
 }
 
 Result<std::vector<PlaybookTip>> LoadPlaybookTips(const std::filesystem::path& folder) {

@@ -31,9 +31,9 @@ namespace grove::llm {
 Result<std::unique_ptr<Client>> MakePlaybookClient(
     const std::filesystem::path& folder = ShareFolder("playbook"));
 
-// Whether the catalogue in `folder` has transformations for the task (its tensors in fp32, its dims).
-// kInvalidInput, saying which tasks it knows and which models could do it, when it has none: to be
-// asked before a run begins, because ideas for it would be refused.
+// Whether the catalogue in `folder` has transformations for the task (its tensors in fp32, its
+// dims). kInvalidInput, saying which tasks it knows and which models could do it, when it has none:
+// to be asked before a run begins, because ideas for it would be refused.
 Status CheckPlaybookKnows(const seeds::Task& task, const std::filesystem::path& folder);
 
 // What the catalogue knows, as advice for other models' prompts.

@@ -72,13 +72,13 @@ struct Case {
   CaseRole role = CaseRole::kSweep;
   std::vector<Dim> dims;
   std::vector<Scalar> scalars;
-  std::vector<Tensor> tensors;  // inputs and outputs in the task's order
+  std::vector<Tensor> tensors;      // inputs and outputs in the task's order
   std::vector<std::string> suites;  // those of the task's that the case belongs to
   // The task's class, or that of the case's least precise output where this is less precise (an
   // fp16 case of an fp32 task); none = the task's.
   std::optional<PrecisionClass> demanded;
-  double flops = 0;             // arithmetic the operation needs, in FLOP (an exact integer)
-  Bytes min_bytes;              // each input read once, each output written once
+  double flops = 0;  // arithmetic the operation needs, in FLOP (an exact integer)
+  Bytes min_bytes;   // each input read once, each output written once
   // Elements of an output that share one error scale (layernorm: a whole normalised row); 0 = the
   // innermost dim. See eval/check.h.
   std::int64_t row_elements = 0;
@@ -133,11 +133,11 @@ Result<Task> ParseTask(std::string_view toml, std::string_view file);
 // (with file, line and column) or a missing or oversized program file (with its path).
 Result<Task> LoadTask(const std::filesystem::path& folder, std::string_view name);
 
-// The part of a task that one evaluation or search is about: the checks of one suite, and its scored
-// cases, or those of its scored and extra cases that `cases` names (they are scored in the result).
-// An empty `suite` means the first that has all of `cases`, so without `cases` the task's first. The
-// result demands the class of its least precise scored case. A task without suites is one suite.
-// kNotFound for an unknown suite or case, with the nearest valid name.
+// The part of a task that one evaluation or search is about: the checks of one suite, and its
+// scored cases, or those of its scored and extra cases that `cases` names (they are scored in the
+// result). An empty `suite` means the first that has all of `cases`, so without `cases` the task's
+// first. The result demands the class of its least precise scored case. A task without suites is
+// one suite. kNotFound for an unknown suite or case, with the nearest valid name.
 Result<Task> SelectCases(const Task& task, std::string_view suite,
                          const std::vector<std::string>& cases);
 

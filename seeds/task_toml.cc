@@ -362,10 +362,9 @@ std::vector<CaseText> ReadCases(Reader& reader, const toml::table& table) {
   std::string listed;  // the symbol with several types
   std::vector<Placed<DType>> types;
   result.name = reader.Label(reader.Require(table, "name", where), "name");
-  result.role =
-      static_cast<CaseRole>(reader.OneOf(reader.Require(table, "role", where), "role",
-                                         Names{"smoke", "sweep", "stability", "edge", "scored",
-                                               "extra"}));
+  result.role = static_cast<CaseRole>(
+      reader.OneOf(reader.Require(table, "role", where), "role",
+                   Names{"smoke", "sweep", "stability", "edge", "scored", "extra"}));
   if (const toml::array* suites = reader.Array(table.get("suites"), "suites", 16)) {
     if (suites->empty()) reader.Fault(PlaceOf(*suites), "'suites' is empty; leave it out for all");
     for (const toml::node& suite : *suites) result.suites.push_back(reader.Label(&suite, "suites"));
@@ -527,8 +526,8 @@ void CheckNames(Reader& reader, const toml::table& root, const TaskText& task) {
   }
   for (const auto& suite : task.suites) {
     if (scored && suites_scored.count(suite.value) == 0) {
-      reader.Lack(suite.place, fmt::format("no case of suite '{}' has the role 'scored'",
-                                           suite.value));
+      reader.Lack(suite.place,
+                  fmt::format("no case of suite '{}' has the role 'scored'", suite.value));
     }
   }
   const bool output =
@@ -563,13 +562,12 @@ Result<TaskText> ParseTaskText(std::string_view text, std::string_view file) {
   ReadHead(reader, root, task);
   EachTable(reader, root, "tensor", kMaxTensors,
             [&](const toml::table& t) { task.tensors.push_back(ReadTensor(reader, t)); });
-  EachTable(reader, root, "case", kMaxCases,
-            [&](const toml::table& t) {
-              for (CaseText& c : ReadCases(reader, t)) task.cases.push_back(std::move(c));
-            });
+  EachTable(reader, root, "case", kMaxCases, [&](const toml::table& t) {
+    for (CaseText& c : ReadCases(reader, t)) task.cases.push_back(std::move(c));
+  });
   if (task.cases.size() > kMaxCases) {
-    reader.Fault(PlaceOf(*root.get("case")), fmt::format("{} cases; at most {} are allowed",
-                                                         task.cases.size(), kMaxCases));
+    reader.Fault(PlaceOf(*root.get("case")),
+                 fmt::format("{} cases; at most {} are allowed", task.cases.size(), kMaxCases));
   }
   ReadCost(reader, root, task);
   CheckNames(reader, root, task);

@@ -1,7 +1,8 @@
 // Every task of the source tree through compiler and emulator: the seed passes every check case of
-// every suite, and kernels with a mistake that somebody would make are refused with the verdict that
-// names it. The mistakes are edits of the seed, so that nothing else about them is wrong.
+// every suite, and kernels with a mistake that somebody would make are refused with the verdict
+// that names it. The mistakes are edits of the seed, so that nothing else about them is wrong.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <ostream>
@@ -49,7 +50,8 @@ class TaskKernels : public ::testing::Test {
   // One farm for all tests: a program that two of them share is compiled once.
   static void SetUpTestSuite() {
     codegen::FarmOptions options;
-    options.cache_folder = std::filesystem::path(GROVE_BINARY_DIR).parent_path() / "test-results/task_kernels_cache";
+    options.cache_folder =
+        std::filesystem::path(GROVE_BINARY_DIR).parent_path() / "test-results/task_kernels_cache";
     auto farm = codegen::MakeCompileFarm(options);
     ASSERT_TRUE(farm) << farm.error().message;
     farm_ = std::move(*farm);
@@ -110,9 +112,8 @@ TEST_P(SeedOf, PassesEveryCheck) {
   EXPECT_LE(*evaluation.measured_class, task.demanded);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tasks, SeedOf, ::testing::ValuesIn(AllParts()), [](const auto& part) {
-  return part.param.task + "_" + part.param.suite;
-});
+INSTANTIATE_TEST_SUITE_P(Tasks, SeedOf, ::testing::ValuesIn(AllParts()),
+                         [](const auto& part) { return part.param.task + "_" + part.param.suite; });
 
 struct Edit {
   std::string from, to;
@@ -143,77 +144,159 @@ std::vector<Mistake> AllMistakes() {
   using Stage = eval::Stage;
   using Kind = VerdictKind;
   return {
-      {"NoMaximum", "softmax", "autokernel", {{" - largest)", ")"}}, Kind::kUnstable,
+      {"NoMaximum",
+       "softmax",
+       "autokernel",
+       {{" - largest)", ")"}},
+       Kind::kUnstable,
        Stage::kStability},
-      {"DroppedTail", "softmax", "crfm",
-       {{"j < dim::N; ++j) {\n", "j < dim::N / 4 * 4; ++j) {\n"}}, Kind::kUnwritten, Stage::kSweep},
-      {"SumOfSquares", "layernorm", "autokernel",
+      {"DroppedTail",
+       "softmax",
+       "crfm",
+       {{"j < dim::N; ++j) {\n", "j < dim::N / 4 * 4; ++j) {\n"}},
+       Kind::kUnwritten,
+       Stage::kSweep},
+      {"SumOfSquares",
+       "layernorm",
+       "autokernel",
        {{"static_cast<float>(row[i]) - mean;", "static_cast<float>(row[i]);"},
         {"BlockSum(partial, squares) / kRow;", "BlockSum(partial, squares) / kRow - mean * mean;"}},
-       Kind::kUnstable, Stage::kStability},
-      {"UnbiasedVariance", "layernorm", "crfm",
+       Kind::kUnstable,
+       Stage::kStability},
+      {"UnbiasedVariance",
+       "layernorm",
+       "crfm",
        {{"BlockSum(partial, squares) / kRow;", "BlockSum(partial, squares) / (kRow - 1);"}},
-       Kind::kLowerClass, Stage::kSmoke},
-      {"SumsInTheElementType", "matmul", "autokernel",
+       Kind::kLowerClass,
+       Stage::kSmoke},
+      {"SumsInTheElementType",
+       "matmul",
+       "autokernel",
        {{"dim::N + column]);\n  }",
          "dim::N + column]);\n    sum = static_cast<float>(static_cast<tensor::c>(sum));\n  }"}},
-       Kind::kLowerClass, Stage::kSweep},
-      {"HalfOperands", "matmul", "crfm",
+       Kind::kLowerClass,
+       Stage::kSweep},
+      {"HalfOperands",
+       "matmul",
+       "crfm",
        {{"// Matrix product", "#include <cuda_fp16.h>\n// Matrix product"},
         {"static_cast<float>(a[static_cast<long long>(row) * dim::K + k])",
          "__half2float(__float2half(a[static_cast<long long>(row) * dim::K + k]))"}},
-       Kind::kLowerClass, Stage::kSmoke},
-      {"DroppedTail", "matmul", "crfm_fp16", {{"k < dim::K;", "k < dim::K / 4 * 4;"}},
-       Kind::kWrongResult, Stage::kSweep},
-      {"SquaresInTheElementType", "rmsnorm", "autokernel",
+       Kind::kLowerClass,
+       Stage::kSmoke},
+      {"DroppedTail",
+       "matmul",
+       "crfm_fp16",
+       {{"k < dim::K;", "k < dim::K / 4 * 4;"}},
+       Kind::kWrongResult,
+       Stage::kSweep},
+      {"SquaresInTheElementType",
+       "rmsnorm",
+       "autokernel",
        {{"squares += value * value;",
          "squares += static_cast<float>(static_cast<tensor::x>(value * value));"}},
-       Kind::kUnstable, Stage::kStability},
-      {"SumsInTheElementType", "reduce", "autokernel",
+       Kind::kUnstable,
+       Stage::kStability},
+      {"SumsInTheElementType",
+       "reduce",
+       "autokernel",
        {{"sum += static_cast<float>(row[j]);",
          "sum = static_cast<float>(static_cast<tensor::y>(sum + static_cast<float>(row[j])));"}},
-       Kind::kLowerClass, Stage::kSweep},
-      {"NoMaximum", "cross_entropy", "autokernel",
-       {{"(row[j]) - largest);", "(row[j]));"},
-        {"(largest - static_cast", "(0.0f - static_cast"}},
-       Kind::kUnstable, Stage::kStability},
+       Kind::kLowerClass,
+       Stage::kSweep},
+      {"NoMaximum",
+       "cross_entropy",
+       "autokernel",
+       {{"(row[j]) - largest);", "(row[j]));"}, {"(largest - static_cast", "(0.0f - static_cast"}},
+       Kind::kUnstable,
+       Stage::kStability},
       // Passes AutoKernel's tolerance of 1e-2 at its sizes.
-      {"AnAnswerWithoutInputs", "cross_entropy", "autokernel",
+      {"AnAnswerWithoutInputs",
+       "cross_entropy",
+       "autokernel",
        {{"static_cast<tensor::loss>(sum / dim::M)", "logf(dim::V) + 0.5f + 0.0f * sum"}},
-       Kind::kWrongResult, Stage::kSmoke},
-      {"WrongSign", "rotary_embedding", "autokernel",
-       {{"d % 2 == 0 ? -other : other;", "d % 2 == 0 ? other : -other;"}}, Kind::kWrongResult,
+       Kind::kWrongResult,
        Stage::kSmoke},
-      {"PositionOverAllHeads", "rotary_embedding", "autokernel",
-       {{"element / dim::D % dim::S", "element / dim::D"}}, Kind::kOutOfBounds, Stage::kSmoke},
-      {"NoMask", "flash_attention", "autokernel",
+      {"WrongSign",
+       "rotary_embedding",
+       "autokernel",
+       {{"d % 2 == 0 ? -other : other;", "d % 2 == 0 ? other : -other;"}},
+       Kind::kWrongResult,
+       Stage::kSmoke},
+      {"PositionOverAllHeads",
+       "rotary_embedding",
+       "autokernel",
+       {{"element / dim::D % dim::S", "element / dim::D"}},
+       Kind::kOutOfBounds,
+       Stage::kSmoke},
+      {"NoMask",
+       "flash_attention",
+       "autokernel",
        {{"count = position + 1;", "count = dim::S;"}, {"  const int position", "  // "}},
-       Kind::kWrongResult, Stage::kSmoke},
-      {"MaskOffByOne", "flash_attention", "autokernel",
-       {{"count = position + 1;", "count = min(position + 2, dim::S);"}}, Kind::kWrongResult,
+       Kind::kWrongResult,
        Stage::kSmoke},
-      {"NoMaximum", "flash_attention", "autokernel",
-       {{"expf(weights[j] - largest)", "expf(weights[j])"}}, Kind::kUnstable, Stage::kStability},
-      {"NoScale", "attention", "crfm", {{" * rsqrtf(static_cast<float>(dim::D))", ""}},
-       Kind::kWrongResult, Stage::kSmoke},
-      {"NoMaximum", "attention", "crfm", {{"expf(weights[j] - largest)", "expf(weights[j])"}},
-       Kind::kUnstable, Stage::kStability},
-      {"HalfOperands", "conv2d", "crfm",
+      {"MaskOffByOne",
+       "flash_attention",
+       "autokernel",
+       {{"count = position + 1;", "count = min(position + 2, dim::S);"}},
+       Kind::kWrongResult,
+       Stage::kSmoke},
+      {"NoMaximum",
+       "flash_attention",
+       "autokernel",
+       {{"expf(weights[j] - largest)", "expf(weights[j])"}},
+       Kind::kUnstable,
+       Stage::kStability},
+      {"NoScale",
+       "attention",
+       "crfm",
+       {{" * rsqrtf(static_cast<float>(dim::D))", ""}},
+       Kind::kWrongResult,
+       Stage::kSmoke},
+      {"NoMaximum",
+       "attention",
+       "crfm",
+       {{"expf(weights[j] - largest)", "expf(weights[j])"}},
+       Kind::kUnstable,
+       Stage::kStability},
+      {"HalfOperands",
+       "conv2d",
+       "crfm",
        {{"// Convolution", "#include <cuda_fp16.h>\n// Convolution"},
         {"plane[i * dim::W + j]", "__half2float(__float2half(plane[i * dim::W + j]))"}},
-       Kind::kLowerClass, Stage::kSmoke},
-      {"NoPadding", "conv2d", "crfm", {{"if (j < 0 || j >= dim::W) continue;", ""}},
-       Kind::kOutOfBounds, Stage::kSmoke},
-      // Few windows of normal inputs are negative throughout, so the error looks small.
-      {"NoRelu", "conv2d_relu_maxpool", "crfm",
-       {{"float largest = 0;", "float largest = -INFINITY;"}}, Kind::kLowerClass, Stage::kSweep},
-      {"WindowOfTwo", "conv2d_relu_maxpool", "crfm", {{"u < 3;", "u < 2;"}}, Kind::kWrongResult,
+       Kind::kLowerClass,
        Stage::kSmoke},
-      {"SigmoidForSilu", "fused_mlp", "autokernel", {{"gated / (1.0f", "1.0f / (1.0f"}},
-       Kind::kWrongResult, Stage::kSmoke},
-      {"SiluThatOverflows", "fused_mlp", "autokernel",
+      {"NoPadding",
+       "conv2d",
+       "crfm",
+       {{"if (j < 0 || j >= dim::W) continue;", ""}},
+       Kind::kOutOfBounds,
+       Stage::kSmoke},
+      // Few windows of normal inputs are negative throughout, so the error looks small.
+      {"NoRelu",
+       "conv2d_relu_maxpool",
+       "crfm",
+       {{"float largest = 0;", "float largest = -INFINITY;"}},
+       Kind::kLowerClass,
+       Stage::kSweep},
+      {"WindowOfTwo",
+       "conv2d_relu_maxpool",
+       "crfm",
+       {{"u < 3;", "u < 2;"}},
+       Kind::kWrongResult,
+       Stage::kSmoke},
+      {"SigmoidForSilu",
+       "fused_mlp",
+       "autokernel",
+       {{"gated / (1.0f", "1.0f / (1.0f"}},
+       Kind::kWrongResult,
+       Stage::kSmoke},
+      {"SiluThatOverflows",
+       "fused_mlp",
+       "autokernel",
        {{"gated / (1.0f + expf(-gated))", "gated * expf(gated) / (1.0f + expf(gated))"}},
-       Kind::kUnstable, Stage::kStability},
+       Kind::kUnstable,
+       Stage::kStability},
   };
 }
 
@@ -238,9 +321,11 @@ INSTANTIATE_TEST_SUITE_P(Tasks, WrongKernel, ::testing::ValuesIn(AllMistakes()),
 TEST(Mistakes, ThereIsOneForEveryTaskAndSuite) {
   const std::vector<Mistake> mistakes = AllMistakes();
   for (const Part& part : AllParts()) {
-    EXPECT_TRUE(std::any_of(mistakes.begin(), mistakes.end(), [&](const Mistake& mistake) {
-      return mistake.task == part.task && mistake.suite == part.suite;
-    })) << part.task << ", " << part.suite;
+    EXPECT_TRUE(std::any_of(mistakes.begin(), mistakes.end(),
+                            [&](const Mistake& mistake) {
+                              return mistake.task == part.task && mistake.suite == part.suite;
+                            }))
+        << part.task << ", " << part.suite;
   }
 }
 

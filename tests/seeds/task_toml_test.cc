@@ -149,8 +149,8 @@ std::string WithSuites(std::string_view of_the_task, std::string_view of_small,
 }
 
 TEST(TaskToml, ACaseBelongsToAllSuitesUnlessItSaysWhich) {
-  const auto task = ParseTask(
-      WithSuites("suites = [\"a\", \"b\"]", "suites = [\"b\"]", ""), "t.toml");
+  const auto task =
+      ParseTask(WithSuites("suites = [\"a\", \"b\"]", "suites = [\"b\"]", ""), "t.toml");
   ASSERT_TRUE(task) << task.error().message;
   EXPECT_THAT(task->cases[0].suites, ElementsAre("b"));
   EXPECT_THAT(task->cases[1].suites, ElementsAre("a", "b"));
