@@ -539,12 +539,13 @@ Result<EmulatorDevice::Sample> EmulatorDevice::SampleLaunches(const TimeRequest&
   const codegen::ResolvedPlan& plan = request.candidate->plan;
   Sample sample;
   using Shape = std::tuple<std::string, std::array<std::int64_t, 3>, std::array<std::int64_t, 3>>;
-  std::map<Shape, LaunchReport> seen;
+  std::map<Shape, std::size_t> seen;  // index of the first launch of a shape
+  std::vector<ModelledLaunch> launches;
   for (const codegen::ResolvedLaunch& launch : plan.launches) {
     const Shape shape{launch.kernel, launch.grid, launch.block};
     if (plan.launches.size() > kManyLaunches && seen.contains(shape)) {
-      sample.launches.push_back(seen[shape]);
-      sample.time += seen[shape].time;
+      sample.launches.push_back(sample.launches[seen[shape]]);
+      launches.push_back(launches[seen[shape]]);
       continue;
     }
     const auto& entries = request.candidate->compiled->entries;
@@ -587,14 +588,15 @@ Result<EmulatorDevice::Sample> EmulatorDevice::SampleLaunches(const TimeRequest&
     report.occupancy = modelled.occupancy;
     report.bound = modelled.bound;
     report.dram_bytes = modelled.dram_bytes;
-    sample.time += modelled.time;
+    launches.push_back(modelled);
     sample.atomics += outcome.counters.atomics;
     const std::int64_t blocks = std::max<std::int64_t>(outcome.counters.blocks, 1);
     sample.estimated_instructions +=
         outcome.counters.thread_instructions / blocks * launch.blocks();
-    seen[shape] = report;
+    seen.emplace(shape, sample.launches.size());
     sample.launches.push_back(std::move(report));
   }
+  sample.time = SumLaunches(launches);
   return sample;
 }
 
