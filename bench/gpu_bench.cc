@@ -79,7 +79,7 @@ struct Bench {
 };
 
 seeds::Task Load(const std::string& name) {
-  return Must(seeds::LoadTask(seeds::DefaultTasksFolder(), name));
+  return Must(seeds::SelectCases(Must(seeds::LoadTask(seeds::DefaultTasksFolder(), name)), "", {}));
 }
 
 // Runs `count` jobs on `threads` threads.

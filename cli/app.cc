@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/suggest.h"
 #include "cli/commands.h"
@@ -73,7 +73,9 @@ int Dispatch(int argc, const char* const* argv) {
 
   Common common;
   std::string runs = common.runs.string();
-  app.add_option("--runs", runs, "folder of the runs")->envname("GROVE_RUNS")->capture_default_str();
+  app.add_option("--runs", runs, "folder of the runs")
+      ->envname("GROVE_RUNS")
+      ->capture_default_str();
   app.add_option("--tasks", common.bench.tasks, "folder of the tasks")->envname("GROVE_TASKS");
   app.add_option("--cache", common.bench.cache, "folder of the compile cache")
       ->envname("GROVE_CACHE");
@@ -100,7 +102,11 @@ int Dispatch(int argc, const char* const* argv) {
       ->capture_default_str();
   run_app->add_option("--seed", run.config.seed, "of inputs and samples")->capture_default_str();
   run_app->add_option("--model", run.config.model, "who writes: playbook")->capture_default_str();
-  run_app->add_option("--cases", run.config.cases, "scored cases that count (default: all)")
+  run_app->add_option("--suite", run.config.suite,
+                      "whose cases count (default: the first that has all of --cases)");
+  run_app
+      ->add_option("--cases", run.config.cases,
+                   "scored or extra cases that count (default: the suite's scored ones)")
       ->delimiter(',');
   AddBenchOptions(*run_app, common.bench);
 
@@ -131,17 +137,25 @@ int Dispatch(int argc, const char* const* argv) {
   eval_app->add_option("source", eval.source, "CUDA C++ file")->required();
   eval_app->add_option("plan", eval.plan,
                        "launch plan, JSON (default: SOURCE with .json, or its grove: comments)");
-  eval_app->add_option("--cases", common.bench.cases, "scored cases to time")->delimiter(',');
+  eval_app->add_option("--suite", common.bench.suite,
+                       "whose cases (default: the first that has all of --cases)");
+  eval_app
+      ->add_option("--cases", common.bench.cases,
+                   "scored or extra cases to time (default: the suite's scored ones)")
+      ->delimiter(',');
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);
 
   auto* tasks_app = app.add_subcommand("tasks", "the tasks there are");
+  std::string suite;
+  tasks_app->add_option("--suite", suite, "the tasks of this suite only");
   std::string task;
   auto* tasks_show = tasks_app->add_subcommand("show", "one task: contract, cases, seed");
   tasks_show->add_option("name", task, "the task")->required();
   auto* devices_app =
       app.add_subcommand("devices", "the GPUs that are here, and those that can be modelled");
-  auto* doctor_app = app.add_subcommand("doctor", "what this machine has, and how fast it really is");
+  auto* doctor_app =
+      app.add_subcommand("doctor", "what this machine has, and how fast it really is");
   doctor_app->add_option("--device", common.bench.device, "auto or cuda:N")->capture_default_str();
   BaselineOptions baseline;
   auto* baseline_app =
@@ -179,7 +193,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);
-  if (tasks_app->parsed()) return TasksCommand(common);
+  if (tasks_app->parsed()) return TasksCommand(suite, common);
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);

@@ -1,5 +1,5 @@
-// One function per subcommand: options in, exit code out. Text goes to stdout, progress and errors to
-// stderr; with `json` stdout carries one JSON document and nothing else.
+// One function per subcommand: options in, exit code out. Text goes to stdout, progress and errors
+// to stderr; with `json` stdout carries one JSON document and nothing else.
 #pragma once
 
 #include <filesystem>
@@ -49,7 +49,8 @@ struct EvalOptions {
 };
 int EvalCommand(const EvalOptions& options, const Common& common);
 
-int TasksCommand(const Common& common);
+// The tasks of a suite; an empty one means all. An unknown suite is bad input.
+int TasksCommand(const std::string& suite, const Common& common);
 int TasksShowCommand(const std::string& task, const Common& common);
 
 int DevicesCommand(const Common& common);

@@ -21,6 +21,8 @@ Json CaseJson(const seeds::Case& task_case) {
   Json json;
   json["name"] = task_case.name;
   json["role"] = seeds::Name(task_case.role);
+  json["suites"] = task_case.suites;
+  if (task_case.demanded) json["demanded_class"] = seeds::Name(*task_case.demanded);
   for (const seeds::Dim& dim : task_case.dims) json["dims"][dim.name] = dim.value;
   for (const seeds::Tensor& tensor : task_case.tensors) {
     Json row;

@@ -90,12 +90,12 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
   {
     // The live line belongs to the search alone: it is gone before the summary is printed.
     TerminalObserver observer(stderr, common.quiet);
-    observer.Line(fmt::format(
-        "{}: {} on {} by the {}; {} rounds x {} ideas x {} branches, frontier {}", name,
-        bench.task.title, bench.device->spec().name, bench.device->name(), config.rounds,
-        config.ideas, config.branches, config.frontier));
-    const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device,
-                                    client,     store,            observer};
+    observer.Line(
+        fmt::format("{}: {} on {} by the {}; {} rounds x {} ideas x {} branches, frontier {}", name,
+                    bench.task.title, bench.device->spec().name, bench.device->name(),
+                    config.rounds, config.ideas, config.branches, config.frontier));
+    const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
+                                    store,      observer};
     auto done = search::RunSearch(parts, config, common.stop);
     if (!done) {
       observer.Line(fmt::format("the run is as it was; go on with: grove resume {}", name));
@@ -115,6 +115,7 @@ WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& 
   // Named at the command line again, the folder has moved; else it is where the run found it.
   if (options.tasks.empty()) options.tasks = config.tasks;
   options.seed = config.seed;
+  options.suite = config.suite;
   options.cases = config.cases;
   return options;
 }
@@ -135,10 +136,13 @@ int RunCommand(const RunOptions& options, const Common& common) {
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
   if (!bench) return Complain(bench.error());
+  if (config.model == "playbook") {
+    const auto known = llm::CheckPlaybookKnows((*bench)->task, ShareFolder("playbook"));
+    if (!known) return Complain(known.error());
+  }
 
   const SystemClock clock;
-  const std::string name =
-      options.name.empty() ? FreeName(common.runs, config.task) : options.name;
+  const std::string name = options.name.empty() ? FreeName(common.runs, config.task) : options.name;
   auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
   start.environment = EnvironmentOf(**bench);
   auto store = results::Store::Create(common.runs, start, clock);

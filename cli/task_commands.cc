@@ -1,11 +1,14 @@
 // `grove tasks`, `grove tasks show` and `grove eval`.
+#include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
@@ -51,9 +54,10 @@ void PrintEvaluation(const eval::Evaluation& evaluation) {
                100 * time.impossible_floor.count() / time.time.count(),
                100 * time.class_floor.count() / time.time.count());
     if (!time.modelled) {
-      fmt::print("          between {} and {}, {} samples, {} dropped, {:.2f} GHz, empty kernel {}\n",
-                 results::FormatTime(time.min), results::FormatTime(time.q3), time.samples.size(),
-                 time.throttled, time.mean_clock_ghz, results::FormatTime(time.empty_kernel));
+      fmt::print(
+          "          between {} and {}, {} samples, {} dropped, {:.2f} GHz, empty kernel {}\n",
+          results::FormatTime(time.min), results::FormatTime(time.q3), time.samples.size(),
+          time.throttled, time.mean_clock_ghz, results::FormatTime(time.empty_kernel));
     }
     for (const eval::ModeTime& mode : time.modes) {
       if (mode.mode == "cold") continue;
@@ -78,14 +82,27 @@ void PrintEvaluation(const eval::Evaluation& evaluation) {
 
 }  // namespace
 
-int TasksCommand(const Common& common) {
+int TasksCommand(const std::string& suite, const Common& common) {
   const std::filesystem::path folder = TasksFolder(common);
   auto names = seeds::ListTasks(folder);
   if (!names) return Complain(names.error());
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::vector<seeds::Task> tasks;
+  std::set<std::string> suites;
   for (const std::string& name : *names) {
     auto task = seeds::LoadTask(folder, name);
     if (!task) return Complain(task.error());
+    suites.insert(task->suites.begin(), task->suites.end());
+    tasks.push_back(std::move(*task));
+  }
+  if (!suite.empty() && !suites.contains(suite)) {
+    const std::vector<std::string> valid(suites.begin(), suites.end());
+    return Complain({ErrorCode::kNotFound, UnknownName("suite", suite, valid)});
+  }
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const seeds::Task& whole : tasks) {
+    const auto& of = whole.suites;
+    if (!suite.empty() && std::find(of.begin(), of.end(), suite) == of.end()) continue;
+    const seeds::Task* task = &whole;
     if (common.json) {
       json.push_back({{"name", task->name},
                       {"title", task->title},
@@ -93,7 +110,8 @@ int TasksCommand(const Common& common) {
                       {"suites", task->suites},
                       {"cases", task->cases.size()}});
     } else {
-      fmt::print("{:<12} {}\n", task->name, task->title);
+      fmt::print("{:<20} {:<32} {}\n", task->name, fmt::format("{}", fmt::join(of, ", ")),
+                 task->title);
     }
   }
   if (common.json) fmt::print("{}\n", json.dump(2));
@@ -111,10 +129,11 @@ int TasksShowCommand(const std::string& name, const Common& common) {
              task->family, seeds::Name(task->demanded), fmt::join(task->suites, ", "),
              task->contract);
   for (const seeds::Case& task_case : task->cases) {
-    fmt::print("{:<10} {:<20} {}\n", seeds::Name(task_case.role), task_case.name,
-               Dims(task_case));
+    fmt::print("{:<10} {:<26} {:<5} {:<12} {}\n", seeds::Name(task_case.role), task_case.name,
+               seeds::Name(task_case.demanded.value_or(task->demanded)),
+               fmt::format("{}", fmt::join(task_case.suites, ",")), Dims(task_case));
     if (task_case.role == seeds::CaseRole::kScored) {
-      fmt::print("{:<10} {:<20} {:.3g} FLOP, {} at least\n", "", "", task_case.flops,
+      fmt::print("{:<10} {:<26} {:.3g} FLOP, {} at least\n", "", "", task_case.flops,
                  results::FormatBytes(task_case.min_bytes));
     }
   }

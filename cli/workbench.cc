@@ -57,8 +57,7 @@ std::optional<int> ParseCudaDevice(std::string_view name) {
   if (name.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
   const std::string_view digits = name.substr(kPrefix.size());
   int ordinal = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
   if (error != std::errc() || end != digits.data() + digits.size() || ordinal < 0) {
     return std::nullopt;
   }
@@ -68,10 +67,12 @@ std::optional<int> ParseCudaDevice(std::string_view name) {
 Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
                                                  const WorkbenchOptions& options) {
   auto bench = std::make_unique<Workbench>();
-  auto loaded = seeds::LoadTask(
-      options.tasks.empty() ? seeds::DefaultTasksFolder() : options.tasks, task);
+  auto loaded =
+      seeds::LoadTask(options.tasks.empty() ? seeds::DefaultTasksFolder() : options.tasks, task);
   if (!loaded) return Failure(std::move(loaded.error()));
-  bench->task = std::move(*loaded);
+  auto selected = seeds::SelectCases(*loaded, options.suite, options.cases);
+  if (!selected) return Failure(std::move(selected.error()));
+  bench->task = std::move(*selected);
 
   // What is wrong with the names is said before any worker is started.
   if (options.device != "auto" && options.device != "emulator" &&
@@ -92,7 +93,6 @@ Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
   eval::EvaluatorOptions evaluation;
   evaluation.seed = options.seed;
   evaluation.arch = bench->device->spec().arch;
-  evaluation.cases = options.cases;
   auto evaluator =
       eval::Evaluator::Create(bench->task, *bench->compiler, *bench->device, evaluation);
   if (!evaluator) return Failure(std::move(evaluator.error()));

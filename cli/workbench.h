@@ -19,17 +19,18 @@
 namespace grove::cli {
 
 struct WorkbenchOptions {
-  std::string device = "auto";        // auto, emulator, cuda, cuda:N
-  std::string gpu = "H200";           // which GPU the emulator models
-  std::filesystem::path tasks;        // empty = seeds::DefaultTasksFolder()
-  std::filesystem::path cache;        // empty = codegen::DefaultCacheFolder()
-  int jobs = 0;                       // compile workers; 0 = number of cores
-  std::uint64_t seed = 1;             // of the inputs
-  std::vector<std::string> cases;     // scored cases; empty = all
+  std::string device = "auto";     // auto, emulator, cuda, cuda:N
+  std::string gpu = "H200";        // which GPU the emulator models
+  std::filesystem::path tasks;     // empty = seeds::DefaultTasksFolder()
+  std::filesystem::path cache;     // empty = codegen::DefaultCacheFolder()
+  int jobs = 0;                    // compile workers; 0 = number of cores
+  std::uint64_t seed = 1;          // of the inputs
+  std::string suite;               // empty = the first that has all of `cases`
+  std::vector<std::string> cases;  // scored or extra cases; empty = the scored ones
 };
 
 struct Workbench {
-  seeds::Task task;
+  seeds::Task task;  // the chosen suite and cases of it (seeds::SelectCases)
   std::unique_ptr<codegen::Compiler> compiler;
   std::unique_ptr<eval::Device> device;
   std::unique_ptr<eval::Evaluator> evaluator;
@@ -38,7 +39,7 @@ struct Workbench {
 // The ordinal of "cuda" (0) or "cuda:N"; nullopt for anything else.
 std::optional<int> ParseCudaDevice(std::string_view name);
 
-// kNotFound for an unknown task, device or GPU, with the nearest valid name.
+// kNotFound for an unknown task, suite, case, device or GPU, with the nearest valid name.
 Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
                                                  const WorkbenchOptions& options);
 

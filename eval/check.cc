@@ -400,9 +400,10 @@ std::optional<PrecisionClass> ClassifyError(double relative_l2, std::int64_t red
 Tolerance ToleranceFor(const seeds::Task& task, std::size_t case_index,
                        const seeds::Tensor& output) {
   if (!IsFloat(output.dtype)) return {0, 0};
-  const PrecisionClass c = std::max(task.demanded, ClassOf(output.dtype));
-  const double row =
-      task.cases[case_index].tolerance.value_or(ClassThreshold(c, task.reduction[case_index]));
+  const seeds::Case& task_case = task.cases[case_index];
+  const PrecisionClass c =
+      std::max(task_case.demanded.value_or(task.demanded), ClassOf(output.dtype));
+  const double row = task_case.tolerance.value_or(ClassThreshold(c, task.reduction[case_index]));
   return {row, kMaxFactor * row};
 }
 

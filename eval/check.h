@@ -79,9 +79,9 @@ struct Tolerance {
 };
 
 // What an output of case `case_index` may err: the case's own tolerance where it gives one, else
-// the threshold of the demanded class, or of the output's element type where that is less precise.
-// The scaled maximum may be 16 times the row error (of 10^9 normal errors the largest is 6.2
-// deviations). Integer outputs must be exact.
+// the threshold of the class demanded of the case, or of the output's element type where that is
+// less precise. The scaled maximum may be 16 times the row error (of 10^9 normal errors the largest
+// is 6.2 deviations). Integer outputs must be exact.
 Tolerance ToleranceFor(const seeds::Task& task, std::size_t case_index,
                        const seeds::Tensor& output);
 

@@ -30,6 +30,8 @@ Stage StageOf(CaseRole role) {
       return Stage::kEdge;
     case CaseRole::kScored:
       return Stage::kTiming;
+    case CaseRole::kExtra:
+      return Stage::kTiming;
   }
   return Stage::kSweep;
 }
@@ -107,8 +109,8 @@ Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
       if (!report.non_finite_mismatch() && !task_case.tolerance) {
         achieved = ClassifyError(report.worst_row_l2, task.reduction[case_index]);
       }
-      const bool lower =
-          achieved.has_value() && *achieved > task.demanded && stage != Stage::kStability;
+      const seeds::PrecisionClass demanded = task_case.demanded.value_or(task.demanded);
+      const bool lower = achieved.has_value() && *achieved > demanded && stage != Stage::kStability;
       VerdictKind kind = stage == Stage::kStability ? VerdictKind::kUnstable
                          : lower                    ? VerdictKind::kLowerClass
                                                     : VerdictKind::kWrongResult;
@@ -124,7 +126,7 @@ Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
             tolerance.scaled_max, report.worst_element, report.expected, report.got);
         if (lower) {
           message += fmt::format("; class {} where {} is demanded", seeds::Name(*achieved),
-                                 seeds::Name(task.demanded));
+                                 seeds::Name(demanded));
         }
       }
       Verdict verdict = Failed(kind, stage, task_case, std::move(message));
@@ -315,8 +317,12 @@ struct Evaluator::Run {
   // Takes a case's result in; true when the evaluation ends here.
   bool Absorb(CaseResult&& result) {
     for (StageRecord& record : result.stages) {
-      const bool ordinary = record.stage == Stage::kSmoke || record.stage == Stage::kSweep ||
-                            record.stage == Stage::kEdge;
+      bool ordinary = record.stage == Stage::kSmoke || record.stage == Stage::kSweep ||
+                      record.stage == Stage::kEdge;
+      // A bf16 check says nothing of the class of an fp16 kernel.
+      if (const Case* of = self.task_.FindCase(record.case_name)) {
+        ordinary = ordinary && of->demanded.value_or(self.task_.demanded) == self.task_.demanded;
+      }
       if (ordinary) evaluation.worst_error = std::max(evaluation.worst_error, record.error);
       evaluation.stages.push_back(std::move(record));
     }
@@ -340,7 +346,9 @@ struct Evaluator::Run {
     const auto& cases = self.task_.cases;
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      if (cases[i].role != CaseRole::kScored) order.push_back(i);
+      if (cases[i].role != CaseRole::kScored && cases[i].role != CaseRole::kExtra) {
+        order.push_back(i);
+      }
     }
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return StageOf(cases[a].role) < StageOf(cases[b].role);
@@ -457,7 +465,8 @@ struct Evaluator::Run {
     time.time = outcome->time;
     time.modelled = outcome->modelled;
     time.impossible_floor = floor;
-    time.class_floor = ClassFloor(spec, self.task_.demanded, task_case.flops, task_case.min_bytes);
+    time.class_floor = ClassFloor(spec, task_case.demanded.value_or(self.task_.demanded),
+                                  task_case.flops, task_case.min_bytes);
     time.checked_share = outcome->checked_share;
     time.note = std::move(outcome->note);
     time.launches = std::move(outcome->launches);

@@ -59,8 +59,8 @@ struct Evaluation {
   std::vector<StageRecord> stages;
   std::vector<CaseTime> times;  // one per scored case, when timed
   std::vector<KernelRecord> kernels;
-  std::optional<seeds::PrecisionClass> measured_class;  // of the worst checked case
-  double worst_error = 0;                               // relative L2, over the ordinary cases
+  std::optional<seeds::PrecisionClass> measured_class;  // by worst_error
+  double worst_error = 0;            // relative L2, over the ordinary cases of the task's class
   std::optional<Nanoseconds> score;  // geometric mean over the scored cases; only with kPass
   bool modelled = false;             // the score is a modelled time
 };

@@ -59,6 +59,7 @@ TaskFacts DescribeTask(const seeds::Task& task) {
   facts.demanded = seeds::Name(task.demanded);
   for (const bool scored : {true, false}) {
     for (const seeds::Case& c : task.cases) {
+      if (c.role == seeds::CaseRole::kExtra) continue;
       if ((c.role == seeds::CaseRole::kScored) == scored) facts.cases.push_back(DescribeCase(c));
     }
   }

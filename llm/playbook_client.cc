@@ -294,6 +294,31 @@ Result<std::unique_ptr<Client>> MakePlaybookClient(const std::filesystem::path& 
   return std::make_unique<PlaybookClient>(std::move(*catalogue));
 }
 
+Status CheckPlaybookKnows(const seeds::Task& task, const std::filesystem::path& folder) {
+  const auto catalogue = Catalogue::Load(folder);
+  if (!catalogue) return Failure(catalogue.error());
+  PromptView view;
+  view.task = task.name;
+  view.family = task.family;
+  for (const seeds::Case& c : task.cases) {
+    playbook::CaseView& seen = view.cases.emplace_back();
+    for (const seeds::Dim& dim : c.dims) seen.dims.emplace_back(dim.name, dim.value);
+    for (const seeds::Tensor& tensor : c.tensors) {
+      seen.tensors.emplace_back(tensor.name, Name(tensor.dtype));
+    }
+  }
+  if (FindOp(*catalogue, view) != nullptr) return {};
+  std::vector<std::string> names;
+  for (const Op& op : catalogue->ops()) names.push_back(op.name);
+  const std::string suite = task.suites.empty() ? "" : ", suite " + task.suites.front();
+  return Fail(
+      ErrorCode::kInvalidInput,
+      fmt::format("the playbook (the built-in model) has no transformations for task {}{}; "
+                  "it knows {} in fp32. Use a language model (--model), or evaluate kernels "
+                  "by hand with grove eval",
+                  task.name, suite, fmt::join(names, ", ")));
+}
+
 Result<std::vector<PlaybookTip>> LoadPlaybookTips(const std::filesystem::path& folder) {
   const auto catalogue = Catalogue::Load(folder);
   if (!catalogue) return Fail(catalogue.error());

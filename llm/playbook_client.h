@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/share.h"
 #include "llm/client.h"
+#include "seeds/task.h"
 
 namespace grove::llm {
 
@@ -29,6 +30,11 @@ namespace grove::llm {
 // kNotFound without the folder, kInvalidInput for a broken catalogue.
 Result<std::unique_ptr<Client>> MakePlaybookClient(
     const std::filesystem::path& folder = ShareFolder("playbook"));
+
+// Whether the catalogue in `folder` has transformations for the task (its tensors in fp32, its
+// dims). kInvalidInput, saying which tasks it knows and which models could do it, when it has none:
+// to be asked before a run begins, because ideas for it would be refused.
+Status CheckPlaybookKnows(const seeds::Task& task, const std::filesystem::path& folder);
 
 // What the catalogue knows, as advice for other models' prompts.
 struct PlaybookTip {

@@ -33,7 +33,7 @@ struct TextField {
 constexpr TextField kTexts[] = {
     {"task", &SearchConfig::task},     {"model", &SearchConfig::model},
     {"device", &SearchConfig::device}, {"gpu", &SearchConfig::gpu},
-    {"tasks", &SearchConfig::tasks},
+    {"tasks", &SearchConfig::tasks},   {"suite", &SearchConfig::suite},
 };
 
 }  // namespace

@@ -16,7 +16,8 @@ struct SearchConfig {
   std::string device = "auto";
   std::string gpu = "H200";        // which GPU the emulator models
   std::string tasks;               // folder of the tasks, absolute; empty = the program's own
-  std::vector<std::string> cases;  // scored cases that count; empty = all
+  std::string suite;               // whose cases; empty = the first that has all of `cases`
+  std::vector<std::string> cases;  // scored or extra cases that count; empty = the scored ones
   int rounds = 3;
   int ideas = 3;           // per frontier kernel
   int branches = 2;        // candidates per idea

@@ -55,6 +55,8 @@ std::string_view Name(CaseRole role) {
       return "edge";
     case CaseRole::kScored:
       return "scored";
+    case CaseRole::kExtra:
+      return "extra";
   }
   return "unknown";
 }
@@ -92,6 +94,70 @@ const Case* Task::FindCase(std::string_view wanted) const {
   const auto found =
       std::find_if(cases.begin(), cases.end(), [&](const Case& c) { return c.name == wanted; });
   return found == cases.end() ? nullptr : &*found;
+}
+
+namespace {
+
+bool Contains(const std::vector<std::string>& list, std::string_view wanted) {
+  return std::find(list.begin(), list.end(), wanted) != list.end();
+}
+
+bool IsTimed(const Case& c) { return c.role == CaseRole::kScored || c.role == CaseRole::kExtra; }
+
+// The first suite that has all the cases; the first of all when none has.
+std::string SuiteOf(const Task& task, const std::vector<std::string>& cases) {
+  for (const std::string& suite : task.suites) {
+    const bool all = std::all_of(cases.begin(), cases.end(), [&](const std::string& name) {
+      const Case* c = task.FindCase(name);
+      return c != nullptr && IsTimed(*c) && Contains(c->suites, suite);
+    });
+    if (all) return suite;
+  }
+  return task.suites.empty() ? std::string() : task.suites.front();
+}
+
+}  // namespace
+
+Result<Task> SelectCases(const Task& task, std::string_view suite,
+                         const std::vector<std::string>& cases) {
+  if (!suite.empty() && !Contains(task.suites, suite)) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("task {}: {}", task.name, UnknownName("suite", suite, task.suites)));
+  }
+  const std::string chosen = suite.empty() ? SuiteOf(task, cases) : std::string(suite);
+  std::vector<std::string> timed;
+  const auto in_suite = [&](const Case& c) { return chosen.empty() || Contains(c.suites, chosen); };
+  for (const Case& c : task.cases) {
+    if (IsTimed(c) && in_suite(c)) timed.push_back(c.name);
+  }
+  for (const std::string& name : cases) {
+    if (Contains(timed, name)) continue;
+    const std::string of = chosen.empty() ? task.name : task.name + ", suite " + chosen;
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("task {}: {}", of, UnknownName("scored or extra case", name, timed)));
+  }
+  Task part = task;
+  part.cases.clear();
+  part.reduction.clear();
+  part.reference_elements_per_block.clear();
+  if (!chosen.empty()) part.suites = {chosen};
+  std::optional<PrecisionClass> demanded;
+  for (std::size_t i = 0; i < task.cases.size(); ++i) {
+    Case c = task.cases[i];
+    if (!in_suite(c)) continue;
+    if (IsTimed(c)) {
+      const bool wanted = cases.empty() ? c.role == CaseRole::kScored : Contains(cases, c.name);
+      if (!wanted) continue;
+      c.role = CaseRole::kScored;
+      const PrecisionClass own = c.demanded.value_or(task.demanded);
+      demanded = std::max(demanded.value_or(own), own);
+    }
+    part.cases.push_back(std::move(c));
+    part.reduction.push_back(task.reduction[i]);
+    part.reference_elements_per_block.push_back(task.reference_elements_per_block[i]);
+  }
+  part.demanded = demanded.value_or(task.demanded);
+  return part;
 }
 
 std::filesystem::path DefaultTasksFolder() {

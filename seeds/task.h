@@ -45,8 +45,14 @@ struct Tensor {
   Bytes bytes() const;
 };
 
-// What a case is for. Only scored cases count for a task's time; all the others are checks.
-enum class CaseRole { kSmoke, kSweep, kStability, kEdge, kScored };
+// Named classes of accuracy, from the measured error against fp64 (docs/trust.md), best first.
+enum class PrecisionClass { kFp64, kFp32, kTf32, kFp16, kBf16, kFp8 };
+std::string_view Name(PrecisionClass c);
+std::optional<PrecisionClass> PrecisionClassFromName(std::string_view name);
+
+// What a case is for. Scored cases make a task's time; extra ones are further sizes that are timed
+// only when somebody names them (SelectCases); all the others are checks.
+enum class CaseRole { kSmoke, kSweep, kStability, kEdge, kScored, kExtra };
 std::string_view Name(CaseRole role);
 
 struct Dim {
@@ -66,9 +72,13 @@ struct Case {
   CaseRole role = CaseRole::kSweep;
   std::vector<Dim> dims;
   std::vector<Scalar> scalars;
-  std::vector<Tensor> tensors;  // inputs and outputs in the task's order
-  double flops = 0;             // arithmetic the operation needs, in FLOP (an exact integer)
-  Bytes min_bytes;              // each input read once, each output written once
+  std::vector<Tensor> tensors;      // inputs and outputs in the task's order
+  std::vector<std::string> suites;  // those of the task's that the case belongs to
+  // The task's class, or that of the case's least precise output where this is less precise (an
+  // fp16 case of an fp32 task); none = the task's.
+  std::optional<PrecisionClass> demanded;
+  double flops = 0;  // arithmetic the operation needs, in FLOP (an exact integer)
+  Bytes min_bytes;   // each input read once, each output written once
   // Elements of an output that share one error scale (layernorm: a whole normalised row); 0 = the
   // innermost dim. See eval/check.h.
   std::int64_t row_elements = 0;
@@ -79,11 +89,6 @@ struct Case {
   std::optional<std::int64_t> dim(std::string_view name) const;
   const Tensor* tensor(std::string_view name) const;
 };
-
-// Named classes of accuracy, from the measured error against fp64 (docs/trust.md), best first.
-enum class PrecisionClass { kFp64, kFp32, kTf32, kFp16, kBf16, kFp8 };
-std::string_view Name(PrecisionClass c);
-std::optional<PrecisionClass> PrecisionClassFromName(std::string_view name);
 
 // Source text and launch plan text as written; codegen/ parses them.
 struct ProgramText {
@@ -107,7 +112,7 @@ struct Task {
   // at the elements that a sample of the candidate's blocks wrote (eval/evaluator.h).
   std::vector<std::int64_t> reference_elements_per_block;
   ProgramText seed;
-  std::vector<std::string> suites;  // "crfm", ...
+  std::vector<std::string> suites;  // "crfm", ...; the first is the default of a search
 
   const Case* FindCase(std::string_view name) const;
 };
@@ -127,5 +132,13 @@ Result<Task> ParseTask(std::string_view toml, std::string_view file);
 // kNotFound for an unknown name (with the nearest valid one); kInvalidInput for a broken task.toml
 // (with file, line and column) or a missing or oversized program file (with its path).
 Result<Task> LoadTask(const std::filesystem::path& folder, std::string_view name);
+
+// The part of a task that one evaluation or search is about: the checks of one suite, and its
+// scored cases, or those of its scored and extra cases that `cases` names (they are scored in the
+// result). An empty `suite` means the first that has all of `cases`, so without `cases` the task's
+// first. The result demands the class of its least precise scored case. A task without suites is
+// one suite. kNotFound for an unknown suite or case, with the nearest valid name.
+Result<Task> SelectCases(const Task& task, std::string_view suite,
+                         const std::vector<std::string>& cases);
 
 }  // namespace grove::seeds

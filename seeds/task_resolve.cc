@@ -37,7 +37,7 @@ class Resolver {
     task.family = text_.family;
     task.contract = text_.contract;
     task.allow_nondeterminism = text_.allow_nondeterminism;
-    task.suites = text_.suites;
+    for (const auto& suite : text_.suites) task.suites.push_back(suite.value);
     if (auto checked = CheckNames(); !checked) return Fail(std::move(checked).error());
     for (const CaseText& written : text_.cases) {
       auto resolved = ResolveCase(written, task);
@@ -165,6 +165,9 @@ class Resolver {
     resolved.role = written.role;
     resolved.tolerance = written.tolerance;
     resolved.scalars = text_.scalars;
+    for (const auto& suite : written.suites.empty() ? text_.suites : written.suites) {
+      resolved.suites.push_back(suite.value);
+    }
     for (const auto& dim : text_.dims) {
       const auto found = written.dims.find(dim.value);
       if (found == written.dims.end()) {
@@ -178,7 +181,14 @@ class Resolver {
       auto value = ResolveTensor(tensor, written, resolved);
       if (!value) return Fail(std::move(value).error());
       traffic = traffic + value->bytes();
+      if (value->role == TensorRole::kOutput) {
+        resolved.demanded =
+            std::max(resolved.demanded.value_or(PrecisionClass::kFp64), ClassOf(value->dtype));
+      }
       resolved.tensors.push_back(std::move(*value));
+    }
+    if (text_.demanded) {
+      resolved.demanded = std::max(resolved.demanded.value_or(*text_.demanded), *text_.demanded);
     }
     const auto flops = Evaluate(text_.flops, resolved, "flops", 0);
     if (!flops) return Fail(flops.error());

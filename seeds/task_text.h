@@ -52,6 +52,7 @@ struct CaseText {
   std::map<std::string, Placed<std::int64_t>> dims;
   std::map<std::string, Placed<DType>> dtypes;
   std::map<std::string, Placed<Distribution>> inputs;
+  std::vector<Placed<std::string>> suites;  // empty = all of the task's
   std::optional<double> tolerance;
 };
 
@@ -60,7 +61,7 @@ struct TaskText {
   std::string title, family, contract;
   std::optional<PrecisionClass> demanded;
   bool allow_nondeterminism = false;
-  std::vector<std::string> suites;
+  std::vector<Placed<std::string>> suites;
   std::vector<Placed<std::string>> dims;  // in the order of the file
   std::vector<Scalar> scalars;
   std::map<std::string, Placed<DType>> dtypes;  // defaults of the dtype symbols

@@ -353,14 +353,22 @@ TensorText ReadTensor(Reader& reader, const toml::table& table) {
   return tensor;
 }
 
-CaseText ReadCase(Reader& reader, const toml::table& table) {
+// One case, or one for each type where `dtypes` lists several for a symbol.
+std::vector<CaseText> ReadCases(Reader& reader, const toml::table& table) {
   const std::string where = "[[case]]";
-  reader.KnownKeys(table, where, {"name", "role", "dims", "dtypes", "inputs", "tolerance"});
+  reader.KnownKeys(table, where,
+                   {"name", "role", "suites", "dims", "dtypes", "inputs", "tolerance"});
   CaseText result;
+  std::string listed;  // the symbol with several types
+  std::vector<Placed<DType>> types;
   result.name = reader.Label(reader.Require(table, "name", where), "name");
-  result.role =
-      static_cast<CaseRole>(reader.OneOf(reader.Require(table, "role", where), "role",
-                                         Names{"smoke", "sweep", "stability", "edge", "scored"}));
+  result.role = static_cast<CaseRole>(
+      reader.OneOf(reader.Require(table, "role", where), "role",
+                   Names{"smoke", "sweep", "stability", "edge", "scored", "extra"}));
+  if (const toml::array* suites = reader.Array(table.get("suites"), "suites", 16)) {
+    if (suites->empty()) reader.Fault(PlaceOf(*suites), "'suites' is empty; leave it out for all");
+    for (const toml::node& suite : *suites) result.suites.push_back(reader.Label(&suite, "suites"));
+  }
   if (const toml::table* dims = reader.Table(reader.Require(table, "dims", where), "dims")) {
     for (auto&& [key, value] : *dims) {
       const auto* integer = value.as_integer();
@@ -377,8 +385,22 @@ CaseText ReadCase(Reader& reader, const toml::table& table) {
   }
   if (const toml::table* dtypes = reader.Table(table.get("dtypes"), "dtypes")) {
     for (auto&& [key, value] : *dtypes) {
-      const auto dtype = reader.Type(&value, key.str());
-      result.dtypes[std::string(key.str())] = {dtype.value, PlaceOf(key.source())};
+      const Place place = PlaceOf(key.source());
+      if (value.is_array()) {
+        if (!listed.empty()) {
+          reader.Fault(place, "only one dtype symbol of a case may have a list");
+          continue;
+        }
+        listed = key.str();
+        const toml::array* list = reader.Array(&value, key.str(), 16);
+        if (list == nullptr) continue;
+        if (list->empty()) reader.Fault(place, fmt::format("'{}' lists no dtype", key.str()));
+        for (const toml::node& type : *list) {
+          types.push_back({reader.Type(&type, key.str()).value, place});
+        }
+        continue;
+      }
+      result.dtypes[std::string(key.str())] = {reader.Type(&value, key.str()).value, place};
     }
   }
   if (const toml::table* inputs = reader.Table(table.get("inputs"), "inputs")) {
@@ -396,7 +418,15 @@ CaseText ReadCase(Reader& reader, const toml::table& table) {
                    "'tolerance' is a relative error; expected above 0 and below 0.5");
     }
   }
-  return result;
+  if (types.empty()) return {std::move(result)};
+  std::vector<CaseText> results;
+  for (const auto& type : types) {
+    CaseText one = result;
+    one.name.value += fmt::format("_{}", Name(type.value));
+    one.dtypes[listed] = type;
+    results.push_back(std::move(one));
+  }
+  return results;
 }
 
 void ReadCost(Reader& reader, const toml::table& root, TaskText& task) {
@@ -430,7 +460,7 @@ void ReadHead(Reader& reader, const toml::table& root, TaskText& task) {
       reader.Boolean(root.get("allow_nondeterminism"), "allow_nondeterminism");
   if (const toml::array* suites = reader.Array(root.get("suites"), "suites", 16)) {
     for (const toml::node& suite : *suites) {
-      task.suites.push_back(reader.Label(&suite, "suites").value);
+      task.suites.push_back(reader.Label(&suite, "suites"));
     }
   }
   if (const toml::array* dims =
@@ -474,6 +504,9 @@ void CheckNames(Reader& reader, const toml::table& root, const TaskText& task) {
   for (const Scalar& scalar : task.scalars) {
     once(scalar.name, PlaceOf(*root["scalars"][scalar.name].node()), "scalar");
   }
+  Names suites;
+  std::set<std::string> suites_scored;
+  for (const auto& suite : task.suites) suites.push_back(suite.value);
   std::set<std::string> cases;
   bool scored = false;
   for (const CaseText& c : task.cases) {
@@ -481,6 +514,21 @@ void CheckNames(Reader& reader, const toml::table& root, const TaskText& task) {
       reader.Fault(c.name.place, fmt::format("the case name '{}' is taken", c.name.value));
     }
     scored = scored || c.role == CaseRole::kScored;
+    for (const auto& suite : c.suites) {
+      if (std::find(suites.begin(), suites.end(), suite.value) == suites.end()) {
+        reader.Fault(suite.place, UnknownName("suite", suite.value, suites));
+      }
+    }
+    if (c.role != CaseRole::kScored) continue;
+    for (const auto& suite : c.suites.empty() ? task.suites : c.suites) {
+      suites_scored.insert(suite.value);
+    }
+  }
+  for (const auto& suite : task.suites) {
+    if (scored && suites_scored.count(suite.value) == 0) {
+      reader.Lack(suite.place,
+                  fmt::format("no case of suite '{}' has the role 'scored'", suite.value));
+    }
   }
   const bool output =
       std::any_of(task.tensors.begin(), task.tensors.end(),
@@ -514,8 +562,13 @@ Result<TaskText> ParseTaskText(std::string_view text, std::string_view file) {
   ReadHead(reader, root, task);
   EachTable(reader, root, "tensor", kMaxTensors,
             [&](const toml::table& t) { task.tensors.push_back(ReadTensor(reader, t)); });
-  EachTable(reader, root, "case", kMaxCases,
-            [&](const toml::table& t) { task.cases.push_back(ReadCase(reader, t)); });
+  EachTable(reader, root, "case", kMaxCases, [&](const toml::table& t) {
+    for (CaseText& c : ReadCases(reader, t)) task.cases.push_back(std::move(c));
+  });
+  if (task.cases.size() > kMaxCases) {
+    reader.Fault(PlaceOf(*root.get("case")),
+                 fmt::format("{} cases; at most {} are allowed", task.cases.size(), kMaxCases));
+  }
   ReadCost(reader, root, task);
   CheckNames(reader, root, task);
   if (reader.error()) return Failure(*reader.error());

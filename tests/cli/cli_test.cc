@@ -69,6 +69,39 @@ TEST_F(CliTest, TasksAreListedAndShown) {
   EXPECT_TRUE(exact);
 }
 
+TEST_F(CliTest, TasksOfASuiteAreListed) {
+  const ProgramResult list = Grove({"tasks", "--suite", "crfm"});
+  EXPECT_EQ(list.exit_code, 0);
+  EXPECT_THAT(list.out, HasSubstr("conv2d"));
+  EXPECT_THAT(list.out, ::testing::Not(HasSubstr("rmsnorm")));
+  const ProgramResult nine = Grove({"tasks", "--suite", "autokernel", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(nine.out).size(), 9U);
+  const ProgramResult unknown = Grove({"tasks", "--suite", "crmf"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'crfm'?"));
+}
+
+TEST_F(CliTest, ATaskThatThePlaybookCannotDoIsOneMessageAndNoRun) {
+  const ProgramResult result = Grove({"run", "rmsnorm"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("the playbook (the built-in model) has no transformations for "
+                                    "task rmsnorm, suite autokernel"));
+  EXPECT_THAT(result.err, HasSubstr("--model"));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs"));
+}
+
+TEST_F(CliTest, AnExtraCaseIsTimedWhenItIsNamed) {
+  const std::string seed = std::string(GROVE_SOURCE_DIR) + "/seeds/tasks/softmax/seed.cu";
+  const ProgramResult result =
+      Grove({"eval", "softmax", seed, "--suite", "autokernel", "--cases", "32x128_f16", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("32x128_f16"));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("4096x4096")));
+  const ProgramResult check = Grove({"eval", "softmax", seed, "--cases", "smoke"});
+  EXPECT_EQ(check.exit_code, 2);
+}
+
 TEST_F(CliTest, AnUnknownTaskNamesTheNearestAndTouchesNothing) {
   const ProgramResult result = Grove({"run", "sofmax"});
   EXPECT_EQ(result.exit_code, 2);

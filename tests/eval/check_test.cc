@@ -359,6 +359,15 @@ TEST(Thresholds, PlaceTheMeasuredFiguresOf4096) {
   EXPECT_EQ(ClassifyError(kNaN, 4096), std::nullopt);
 }
 
+TEST(ToleranceFor, TheClassOfTheCaseComesBeforeTheTasks) {
+  const Tensor y = Output({1, 64});
+  auto task = TaskOf(y, PrecisionClass::kFp16, 4096);
+  task.cases[0].demanded = PrecisionClass::kFp32;  // an fp32 case of a search scored in fp16
+  EXPECT_EQ(ToleranceFor(task, 0, y).row_l2, ClassThreshold(PrecisionClass::kFp32, 4096));
+  task.cases[0].demanded = std::nullopt;
+  EXPECT_EQ(ToleranceFor(task, 0, y).row_l2, ClassThreshold(PrecisionClass::kFp16, 4096));
+}
+
 TEST(ToleranceFor, ACaseOverridesAndTheOutputTypeLimits) {
   const Tensor y = Output({1, 64});
   auto task = TaskOf(y, PrecisionClass::kFp32, 4096);

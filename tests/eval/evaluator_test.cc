@@ -55,6 +55,27 @@ TEST_F(EvaluatorTest, ACorrectKernelPassesEveryStageAndGetsAScore) {
   }
 }
 
+TEST_F(EvaluatorTest, ExtraCasesAreNeitherCheckedNorTimed) {
+  for (seeds::Case& task_case : task_.cases) {
+    if (task_case.name == "edge") task_case.role = seeds::CaseRole::kExtra;
+  }
+  Make({});
+  const Evaluation evaluation = Evaluate("// @fail edge trap\n// @time 500\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kPass);
+  EXPECT_EQ(evaluation.times.size(), 1U);
+}
+
+TEST_F(EvaluatorTest, TheMeasuredClassIsThatOfTheCasesOfTheDemandedClass) {
+  for (seeds::Case& task_case : task_.cases) {
+    if (task_case.name == "sweep") task_case.demanded = seeds::PrecisionClass::kBf16;
+  }
+  Make({});
+  const Evaluation evaluation = Evaluate("// @error sweep 5e-3\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kPass) << evaluation.verdict.message;
+  EXPECT_EQ(evaluation.measured_class, seeds::PrecisionClass::kFp32);
+  EXPECT_LT(evaluation.worst_error, 1e-6);
+}
+
 TEST_F(EvaluatorTest, ACompileErrorIsAVerdictWithTheLog) {
   const Evaluation evaluation = Evaluate("// @compile error\n");
   EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kCompileError);

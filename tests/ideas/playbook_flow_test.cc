@@ -19,7 +19,9 @@ namespace {
 class PlaybookFlow : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    auto task = seeds::LoadTask(ShareFolder("tasks"), GetParam());
+    const auto whole = seeds::LoadTask(ShareFolder("tasks"), GetParam());
+    ASSERT_TRUE(whole) << whole.error().message;
+    auto task = seeds::SelectCases(*whole, "crfm", {});
     ASSERT_TRUE(task) << task.error().message;
     task_ = std::move(*task);
     auto client = llm::MakePlaybookClient();

@@ -12,6 +12,7 @@ TEST(ConfigTest, WhatIsWrittenIsReadBack) {
   SearchConfig config;
   config.task = "softmax";
   config.rounds = 7;
+  config.suite = "crfm";
   config.cases = {"crfm"};
   config.seed = 0xffffffffffffffffULL;
   const auto read = ConfigFromJson(ToJson(config));

@@ -1,6 +1,7 @@
-// The three tasks of the source tree, and finding and loading tasks from a folder.
+// The tasks of the source tree, and finding and loading tasks from a folder.
 #include "seeds/task.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -49,24 +50,148 @@ TEST(Tasks, EveryOneLoadsWithProgramsAndOneEntryPerCase) {
   }
 }
 
-TEST(Tasks, EveryOneHasCasesOfEveryRole) {
-  for (const char* name : {"softmax", "layernorm", "matmul"}) {
-    SCOPED_TRACE(name);
+// Every task and suite of it.
+template <typename Visit>
+void EachSuite(Visit visit) {
+  const auto names = ListTasks(Tasks());
+  ASSERT_TRUE(names);
+  for (const std::string& name : *names) {
     const Task task = Load(name);
+    EXPECT_FALSE(task.suites.empty()) << name;
+    for (const std::string& suite : task.suites) {
+      SCOPED_TRACE(name + ", " + suite);
+      const auto part = SelectCases(task, suite, {});
+      ASSERT_TRUE(part) << part.error().message;
+      visit(*part);
+    }
+  }
+}
+
+TEST(Tasks, EverySuiteHasCasesOfEveryRole) {
+  EachSuite([](const Task& task) {
     for (const CaseRole role : {CaseRole::kSmoke, CaseRole::kSweep, CaseRole::kStability,
                                 CaseRole::kEdge, CaseRole::kScored}) {
       EXPECT_TRUE(std::any_of(task.cases.begin(), task.cases.end(), [&](const Case& c) {
         return c.role == role;
       })) << Name(role);
     }
+  });
+}
+
+TEST(Tasks, EverySuiteScoresOneCase) {
+  EachSuite([](const Task& task) {
+    EXPECT_EQ(std::count_if(task.cases.begin(), task.cases.end(),
+                            [](const Case& c) { return c.role == CaseRole::kScored; }),
+              1);
+  });
+}
+
+TEST(Tasks, SuiteAutokernelIsScoredInFp16) {
+  int tasks = 0;
+  EachSuite([&](const Task& task) {
+    if (task.suites.front() != "autokernel") return;
+    ++tasks;
+    for (const Case& c : task.cases) {
+      if (c.role != CaseRole::kScored) continue;
+      EXPECT_EQ(c.tensors[0].dtype, DType::kF16);
+    }
+  });
+  EXPECT_EQ(tasks, 9);
+}
+
+TEST(Tasks, SuiteCrfmIsInFp32ButForAttention) {
+  EachSuite([](const Task& task) {
+    if (task.suites.front() != "crfm" || task.name == "attention") return;
+    EXPECT_EQ(task.demanded, PrecisionClass::kFp32);
+    for (const Case& c : task.cases) EXPECT_EQ(c.tensors[0].dtype, DType::kF32) << c.name;
+  });
+}
+
+TEST(Tasks, TargetsOfCrossEntropyCoverTheClassesAndNoMore) {
+  for (const Case& c : Load("cross_entropy").cases) {
+    const Distribution& target = c.tensor("target")->distribution;
+    EXPECT_EQ(target.kind, Distribution::Kind::kUniform) << c.name;
+    EXPECT_EQ(target.a, 0) << c.name;
+    EXPECT_EQ(target.b, static_cast<double>(*c.dim("V"))) << c.name;
   }
 }
 
+TEST(Tasks, AnFp16CaseOfAnFp32TaskDemandsFp16) {
+  const Task task = Load("matmul");
+  EXPECT_EQ(task.demanded, PrecisionClass::kFp32);
+  EXPECT_EQ(task.FindCase("2048x2048x2048_f16")->demanded, PrecisionClass::kFp16);
+  EXPECT_EQ(task.FindCase("2048x2048x2048_bf16")->demanded, PrecisionClass::kBf16);
+  EXPECT_EQ(task.FindCase("2048x2048x2048_f32")->demanded, PrecisionClass::kFp32);
+  EXPECT_EQ(task.FindCase("crfm")->demanded, PrecisionClass::kFp32);
+}
+
+TEST(Tasks, ConvolutionCostsAreResolved) {
+  const Task conv = Load("conv2d");
+  const Case* scored = conv.FindCase("crfm");
+  EXPECT_THAT(scored->tensor("y")->shape, ElementsAre(100, 96, 55, 55));
+  EXPECT_EQ(scored->flops, 2.0 * 100 * 96 * 55 * 55 * 3 * 11 * 11);
+  const Task pooled = Load("conv2d_relu_maxpool");
+  EXPECT_THAT(pooled.FindCase("crfm")->tensor("y")->shape, ElementsAre(100, 96, 27, 27));
+  EXPECT_EQ(pooled.FindCase("crfm")->flops, scored->flops + 9.0 * 100 * 96 * 27 * 27);
+}
+
+TEST(SelectCases, TakesTheFirstSuiteByDefault) {
+  const auto part = SelectCases(Load("softmax"), "", {});
+  ASSERT_TRUE(part);
+  EXPECT_THAT(part->suites, ElementsAre("crfm"));
+  EXPECT_EQ(part->cases.size(), 18U);
+  EXPECT_EQ(part->reduction.size(), part->cases.size());
+  EXPECT_EQ(part->reference_elements_per_block.size(), part->cases.size());
+  EXPECT_EQ(part->demanded, PrecisionClass::kFp32);
+  for (std::size_t i = 0; i < part->cases.size(); ++i) {
+    EXPECT_EQ(part->reduction[i], part->cases[i].dim("N"));
+  }
+}
+
+TEST(SelectCases, ANamedExtraCaseIsScoredInsteadOfThePrimaryOne) {
+  const auto part = SelectCases(Load("softmax"), "autokernel", {"1024x1024_bf16", "32x128_f16"});
+  ASSERT_TRUE(part);
+  std::vector<std::string> scored;
+  for (const Case& c : part->cases) {
+    if (c.role == CaseRole::kScored) scored.push_back(c.name);
+    EXPECT_NE(c.role, CaseRole::kExtra);
+  }
+  EXPECT_THAT(scored, ::testing::UnorderedElementsAre("1024x1024_bf16", "32x128_f16"));
+  EXPECT_EQ(part->demanded, PrecisionClass::kBf16) << "the least precise of them";
+}
+
+TEST(SelectCases, ACaseFindsItsSuite) {
+  const auto part = SelectCases(Load("matmul"), "", {"4096x4096x4096_f16"});
+  ASSERT_TRUE(part);
+  EXPECT_THAT(part->suites, ElementsAre("autokernel"));
+  EXPECT_EQ(part->demanded, PrecisionClass::kFp16);
+}
+
+TEST(SelectCases, UnknownNamesAreNotFoundWithTheNearest) {
+  const Task task = Load("softmax");
+  const auto suite = SelectCases(task, "autokernl", {});
+  ASSERT_FALSE(suite);
+  EXPECT_EQ(suite.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(suite.error().message, HasSubstr("did you mean 'autokernel'?"));
+  const auto named = SelectCases(task, "autokernel", {"1024x1024_f61"});
+  ASSERT_FALSE(named);
+  EXPECT_EQ(named.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(named.error().message, HasSubstr("did you mean '1024x1024_f16'?"));
+}
+
+TEST(SelectCases, AnotherSuitesCaseAndACheckCannotBeScored) {
+  const Task task = Load("softmax");
+  EXPECT_FALSE(SelectCases(task, "crfm", {"1024x1024_f16"}));
+  EXPECT_FALSE(SelectCases(task, "crfm", {"smoke"}));
+}
+
 TEST(Tasks, CheckCasesStaySmallEnoughForTheEmulator) {
-  for (const char* name : {"softmax", "layernorm", "matmul"}) {
+  const auto names = ListTasks(Tasks());
+  ASSERT_TRUE(names);
+  for (const std::string& name : *names) {
     const Task task = Load(name);
     for (const Case& c : task.cases) {
-      if (c.role == CaseRole::kScored) continue;
+      if (c.role == CaseRole::kScored || c.role == CaseRole::kExtra) continue;
       EXPECT_LE(c.flops, 1e7) << name << " " << c.name;
       EXPECT_LE(c.min_bytes.value, std::int64_t{4} << 20) << name << " " << c.name;
     }
@@ -85,7 +210,9 @@ TEST(Tasks, SoftmaxCostsAreResolved) {
   EXPECT_EQ(task.reduction[0], 65536);
   EXPECT_EQ(task.reference_elements_per_block[0], 65536);
   EXPECT_EQ(task.demanded, PrecisionClass::kFp32);
-  EXPECT_THAT(task.suites, ElementsAre("crfm"));
+  EXPECT_THAT(task.suites, ElementsAre("crfm", "autokernel"));
+  EXPECT_EQ(task.FindCase("4096x50257_f16")->role, CaseRole::kExtra);
+  EXPECT_EQ(task.FindCase("4096x50257_f16")->min_bytes, Bytes(std::int64_t{2} * 2 * 4096 * 50257));
 }
 
 TEST(Tasks, LayernormCostsAndScalarsAreResolved) {

@@ -101,6 +101,71 @@ TEST(TaskToml, ACaseSetsADistribution) {
   EXPECT_EQ(task.cases[1].tensor("x")->distribution.b, 1);
 }
 
+TEST(TaskToml, AListOfDTypesMakesACaseForEach) {
+  const auto task =
+      ParseTask(With("dtypes = { T = \"f16\" }", "dtypes = { T = [\"f16\", \"bf16\"] }"), "t.toml");
+  ASSERT_TRUE(task) << task.error().message;
+  ASSERT_EQ(task->cases.size(), 3U);
+  EXPECT_EQ(task->cases[1].name, "big_f16");
+  EXPECT_EQ(task->cases[1].tensor("x")->dtype, DType::kF16);
+  EXPECT_EQ(task->cases[2].name, "big_bf16");
+  EXPECT_EQ(task->cases[2].tensor("y")->dtype, DType::kBF16);
+  EXPECT_EQ(task->cases[2].role, CaseRole::kScored);
+  EXPECT_EQ(task->cases[2].tolerance, 0.01);
+}
+
+TEST(TaskToml, AListOfDTypesIsCheckedLikeAnyOther) {
+  const std::string from = "dtypes = { T = \"f16\" }";
+  EXPECT_THAT(ErrorWith(from, "dtypes = { T = [\"f17\"] }"), HasSubstr("unknown dtype 'f17'"));
+  EXPECT_THAT(ErrorWith(from, "dtypes = { T = [] }"), HasSubstr("lists no dtype"));
+  EXPECT_THAT(ErrorWith(from, "dtypes = { T = [\"f16\", \"f16\"] }"),
+              HasSubstr("the case name 'big_f16' is taken"));
+  EXPECT_THAT(ErrorWith(from, "dtypes = { T = [\"f16\"], U = [\"f16\"] }"),
+              HasSubstr("only one dtype symbol"));
+}
+
+TEST(TaskToml, TheClassOfACaseIsThatOfItsOutputWhereTheTaskSaysNothing) {
+  const Task task = Good();
+  EXPECT_EQ(task.cases[0].demanded, PrecisionClass::kFp32);
+  EXPECT_EQ(task.cases[1].demanded, PrecisionClass::kFp16);
+}
+
+TEST(TaskToml, TheClassOfACaseIsTheTasksUnlessItsOutputIsLessPrecise) {
+  const auto task = ParseTask(With("dims =", "demanded = \"tf32\"\ndims ="), "t.toml");
+  ASSERT_TRUE(task);
+  EXPECT_EQ(task->cases[0].demanded, PrecisionClass::kTf32);
+  EXPECT_EQ(task->cases[1].demanded, PrecisionClass::kFp16);
+}
+
+std::string WithSuites(std::string_view of_the_task, std::string_view of_small,
+                       std::string_view of_big) {
+  std::string text = With("dims = [", std::string(of_the_task) + "\ndims = [");
+  const auto add = [&](std::string_view before, std::string_view line) {
+    text.insert(text.find(before) + before.size(), std::string(line) + "\n");
+  };
+  add("role = \"smoke\"\n", of_small);
+  add("role = \"scored\"\n", of_big);
+  return text;
+}
+
+TEST(TaskToml, ACaseBelongsToAllSuitesUnlessItSaysWhich) {
+  const auto task =
+      ParseTask(WithSuites("suites = [\"a\", \"b\"]", "suites = [\"b\"]", ""), "t.toml");
+  ASSERT_TRUE(task) << task.error().message;
+  EXPECT_THAT(task->cases[0].suites, ElementsAre("b"));
+  EXPECT_THAT(task->cases[1].suites, ElementsAre("a", "b"));
+}
+
+TEST(TaskToml, ACaseCannotBeOfASuiteThatTheTaskLacks) {
+  EXPECT_THAT(ErrorOf(WithSuites("suites = [\"aa\", \"b\"]", "suites = [\"ab\"]", "")),
+              HasSubstr("unknown suite 'ab'"));
+}
+
+TEST(TaskToml, EverySuiteNeedsAScoredCase) {
+  EXPECT_THAT(ErrorOf(WithSuites("suites = [\"a\", \"b\"]", "", "suites = [\"b\"]")),
+              HasSubstr("no case of suite 'a' has the role 'scored'"));
+}
+
 TEST(TaskToml, DefaultsAreThoseDocumented) {
   const Task task = Good();
   EXPECT_EQ(task.demanded, PrecisionClass::kFp16) << "the class of the scored outputs";

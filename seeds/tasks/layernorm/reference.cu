@@ -1,5 +1,11 @@
 // Layer normalisation in fp64, two passes: one block per row, so block b writes the contiguous
 // elements of row b.
+// Every input type reaches double exactly by way of float.
+template <typename T>
+__device__ double Wide(T value) {
+  return static_cast<double>(static_cast<float>(value));
+}
+
 __device__ double Sum(double* partial, double value) {
   __syncthreads();
   partial[threadIdx.x] = value;
@@ -19,20 +25,20 @@ layernorm_reference(const tensor::x* x, const tensor::gamma* gamma, const tensor
   const long long start = blockIdx.x * kRow;
 
   double sum = 0;
-  for (long long i = threadIdx.x; i < kRow; i += 256) sum += static_cast<double>(x[start + i]);
+  for (long long i = threadIdx.x; i < kRow; i += 256) sum += Wide(x[start + i]);
   const double mean = Sum(partial, sum) / kRow;
 
   double squares = 0;
   for (long long i = threadIdx.x; i < kRow; i += 256) {
-    const double deviation = static_cast<double>(x[start + i]) - mean;
+    const double deviation = Wide(x[start + i]) - mean;
     squares += deviation * deviation;
   }
   const double variance = Sum(partial, squares) / kRow;
   const double scale = 1.0 / sqrt(variance + static_cast<double>(scalar::eps));
 
   for (long long i = threadIdx.x; i < kRow; i += 256) {
-    const double normalised = (static_cast<double>(x[start + i]) - mean) * scale;
-    y[start + i] = static_cast<tensor::y>(normalised * static_cast<double>(gamma[i]) +
-                                          static_cast<double>(beta[i]));
+    const double normalised = (Wide(x[start + i]) - mean) * scale;
+    y[start + i] = static_cast<tensor::y>(normalised * Wide(gamma[i]) +
+                                          Wide(beta[i]));
   }
 }

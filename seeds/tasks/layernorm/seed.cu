@@ -12,26 +12,28 @@ __device__ float BlockSum(float* partial, float value) {
   return sum;
 }
 
-extern "C" __global__ void layernorm(const float* x, const float* gamma, const float* beta,
-                                     float* y) {
+extern "C" __global__ void layernorm(const tensor::x* x, const tensor::gamma* gamma,
+                                     const tensor::beta* beta, tensor::y* y) {
   __shared__ float partial[256];
   constexpr int kRow = dim::C * dim::H * dim::W;
-  const float* row = x + static_cast<long long>(blockIdx.x) * kRow;
-  float* out = y + static_cast<long long>(blockIdx.x) * kRow;
+  const tensor::x* row = x + static_cast<long long>(blockIdx.x) * kRow;
+  tensor::y* out = y + static_cast<long long>(blockIdx.x) * kRow;
 
   float sum = 0.0f;
-  for (int i = threadIdx.x; i < kRow; i += 256) sum += row[i];
+  for (int i = threadIdx.x; i < kRow; i += 256) sum += static_cast<float>(row[i]);
   const float mean = BlockSum(partial, sum) / kRow;
 
   float squares = 0.0f;
   for (int i = threadIdx.x; i < kRow; i += 256) {
-    const float deviation = row[i] - mean;
+    const float deviation = static_cast<float>(row[i]) - mean;
     squares += deviation * deviation;
   }
   const float variance = BlockSum(partial, squares) / kRow;
   const float scale = 1.0f / sqrtf(variance + scalar::eps);
 
   for (int i = threadIdx.x; i < kRow; i += 256) {
-    out[i] = (row[i] - mean) * scale * gamma[i] + beta[i];
+    const float normalised = (static_cast<float>(row[i]) - mean) * scale;
+    out[i] = static_cast<tensor::y>(normalised * static_cast<float>(gamma[i]) +
+                                    static_cast<float>(beta[i]));
   }
 }

@@ -1,0 +1,32 @@
+// RMS normalisation in fp64: one block per row, so block b writes elements b * N to b * N + N - 1.
+// Every input type reaches double exactly by way of float.
+template <typename T>
+__device__ double Wide(T value) {
+  return static_cast<double>(static_cast<float>(value));
+}
+
+__device__ double Sum(double* partial, double value) {
+  __syncthreads();
+  partial[threadIdx.x] = value;
+  for (int width = 128; width > 0; width /= 2) {
+    __syncthreads();
+    if (threadIdx.x < width) partial[threadIdx.x] += partial[threadIdx.x + width];
+  }
+  __syncthreads();
+  return partial[0];
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+rmsnorm_reference(const tensor::x* x, const tensor::weight* weight, tensor::y* y) {
+  __shared__ double partial[256];
+  const long long row = static_cast<long long>(blockIdx.x) * dim::N;
+
+  double squares = 0;
+  for (int j = threadIdx.x; j < dim::N; j += 256) squares += Wide(x[row + j]) * Wide(x[row + j]);
+  const double mean = Sum(partial, squares) / dim::N;
+  const double scale = 1.0 / sqrt(mean + static_cast<double>(scalar::eps));
+
+  for (int j = threadIdx.x; j < dim::N; j += 256) {
+    y[row + j] = static_cast<tensor::y>(Wide(x[row + j]) * scale * Wide(weight[j]));
+  }
+}
