@@ -18,8 +18,8 @@ struct AnthropicOptions {
   std::string model;                                   // empty: the request's
   // Where prompt-cache marks go. kPrefix: after the system text and after the last message but one,
   // the part that a conversation's next request repeats. kWhole: after the last message too, for
-  // requests that are sent again with another sample. A mark on a text that is never repeated costs a
-  // quarter more than none.
+  // requests that are sent again with another sample. A mark on a text that is never repeated costs
+  // a quarter more than none.
   enum class Cache { kOff, kPrefix, kWhole };
   Cache cache = Cache::kPrefix;
   bool stream = true;
@@ -27,9 +27,8 @@ struct AnthropicOptions {
 };
 
 // Thread-safe. Complete: errors as in client.h. The protocol has no seed: siblings differ by the
-// temperature alone, which is capped at 1. Usage counts cache reads and writes as part of the prompt,
-// reads as cached.
-// kInvalidInput as in MakeOpenAiClient.
+// temperature alone, which is capped at 1. Usage counts cache reads and writes as part of the
+// prompt, reads as cached. kInvalidInput as in MakeOpenAiClient.
 Result<std::unique_ptr<Client>> MakeAnthropicClient(std::shared_ptr<Transport> transport,
                                                     AnthropicOptions options);
 

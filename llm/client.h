@@ -29,7 +29,7 @@ struct Request {
   Role role = Role::kIdea;
   std::string model;
   std::vector<Message> messages;
-  Tokens max_tokens{8192};            // of the reply
+  Tokens max_tokens{8192};  // of the reply
   std::optional<double> temperature;
   // Distinguishes siblings: the same prompt with another seed is another sample.
   std::uint64_t seed = 0;

@@ -55,12 +55,14 @@ std::string PromptText(int number, const Request& request, const std::string& ha
       Stem(number), Name(request.role), hash, request.seed, request.max_tokens.value,
       FormOf(request.role));
   text += fmt::format(
-      "Answer what follows in the file `{}.reply.md`. The form: {}. Close the reply with this line:\n\n"
+      "Answer what follows in the file `{}.reply.md`. The form: {}. Close the reply with this "
+      "line:\n\n"
       "    {}\n\n",
       Stem(number), FormOf(request.role), kEndOfReply);
   if (request.seed != 0) {
-    text += fmt::format("Sample {}: other samples of the same prompt should differ from this one.\n\n",
-                        request.seed);
+    text +=
+        fmt::format("Sample {}: other samples of the same prompt should differ from this one.\n\n",
+                    request.seed);
   }
   for (const Message& message : request.messages) {
     const char* author = message.author == Message::Author::kSystem      ? "system"
@@ -285,8 +287,7 @@ Status CheckReply(Role role, const std::filesystem::path& path) {
     if (open == std::string::npos || close == std::string::npos || close < open) {
       return bad("there is no JSON object in it");
     }
-    const auto json =
-        nlohmann::json::parse(text->substr(open, close - open + 1), nullptr, false);
+    const auto json = nlohmann::json::parse(text->substr(open, close - open + 1), nullptr, false);
     if (!json.is_object()) return bad("its JSON cannot be parsed");
     if (!json.contains("ideas") || !json["ideas"].is_array()) {
       return bad("its JSON object has no list \"ideas\"");
@@ -305,7 +306,8 @@ Status CheckReply(Role role, const std::filesystem::path& path) {
 std::string_view FormOf(Role role) {
   switch (role) {
     case Role::kIdea:
-    case Role::kAdviser: return "one JSON object {\"ideas\": [...]} and nothing else";
+    case Role::kAdviser:
+      return "one JSON object {\"ideas\": [...]} and nothing else";
     case Role::kCode:
     case Role::kRepair:
       return "a few sentences, then one ```cuda block with the source and one ```json block with "

@@ -21,9 +21,12 @@ FinishReason FinishOf(std::string_view reason) {
 
 std::string_view NameOf(Message::Author author) {
   switch (author) {
-    case Message::Author::kSystem: return "system";
-    case Message::Author::kUser: return "user";
-    case Message::Author::kAssistant: return "assistant";
+    case Message::Author::kSystem:
+      return "system";
+    case Message::Author::kUser:
+      return "user";
+    case Message::Author::kAssistant:
+      return "assistant";
   }
   return "user";
 }
@@ -100,9 +103,8 @@ class OpenAiClient final : public Client {
     const std::string& base = options_.base_url;
     const bool modern = base.find("://api.openai.com") != std::string::npos ||
                         base.find(".openai.azure.com") != std::string::npos;
-    completion_field_ =
-        options_.limit_field == OpenAiOptions::LimitField::kMaxCompletionTokens ||
-        (options_.limit_field == OpenAiOptions::LimitField::kAuto && modern);
+    completion_field_ = options_.limit_field == OpenAiOptions::LimitField::kMaxCompletionTokens ||
+                        (options_.limit_field == OpenAiOptions::LimitField::kAuto && modern);
   }
 
   std::string_view name() const override { return "openai"; }

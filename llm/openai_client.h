@@ -31,7 +31,8 @@ struct OpenAiOptions {
 // (seed, temperature, stop, stream_options, reasoning_effort, or the one limit field for the other)
 // is left out from then on, and the request sent again. A server that reports no usage, or one that
 // cannot be, gets an estimate, labelled.
-// kInvalidInput for a base URL that is none or carries a user or query, or a key that fits no header.
+// kInvalidInput for a base URL that is none or carries a user or query, or a key that fits no
+// header.
 Result<std::unique_ptr<Client>> MakeOpenAiClient(std::shared_ptr<Transport> transport,
                                                  OpenAiOptions options);
 

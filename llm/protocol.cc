@@ -226,15 +226,16 @@ bool ProtocolReader::Read(std::string_view bytes) {
     const std::size_t start = bytes.find_first_not_of(" \t\r\n");
     if (start == std::string_view::npos) return true;
     form_ = bytes[start] == '{' || bytes[start] == '<' || bytes[start] == '[' ? Form::kDocument
-                                                                             : Form::kStream;
+                                                                              : Form::kStream;
     if (bytes[start] == '<') NotTheProtocol("the endpoint answers with a web page");
   }
   if (form_ == Form::kDocument) {
     document_ += bytes;
-  } else if (auto fed = parser_->Feed(bytes, [this](const SseEvent& event) {
-               OnSse(event);
-               return !failure_ && !answer_.ended;
-             });
+  } else if (auto fed = parser_->Feed(bytes,
+                                      [this](const SseEvent& event) {
+                                        OnSse(event);
+                                        return !failure_ && !answer_.ended;
+                                      });
              !fed) {
     NotTheProtocol(fed.error().message);
   }
@@ -253,7 +254,8 @@ std::optional<AttemptFailure> ProtocolReader::End() {
     const json parsed = json::parse(ValidUtf8(document_), nullptr, false);
     if (!parsed.is_object()) {
       NotTheProtocol("the reply is no JSON object");
-    } else if (const auto error = parsed.find("error"); error != parsed.end() && !error->is_null()) {
+    } else if (const auto error = parsed.find("error");
+               error != parsed.end() && !error->is_null()) {
       FailWith(*error);
     } else {
       OnDocument(parsed);
@@ -263,11 +265,11 @@ std::optional<AttemptFailure> ProtocolReader::End() {
   if (answer_.finish || (answer_.ended && !answer_.text.empty())) return std::nullopt;
   AttemptFailure failure;
   failure.retry = failure.endpoint = true;
-  failure.error = {ErrorCode::kUnavailable,
-                   answer_.text.empty() && (answer_.ended || answer_.empty_choices)
-                       ? "the reply is empty: no choice in it"
-                       : fmt::format("the reply was cut off after {} bytes of text",
-                                     answer_.text.size())};
+  failure.error = {
+      ErrorCode::kUnavailable,
+      answer_.text.empty() && (answer_.ended || answer_.empty_choices)
+          ? "the reply is empty: no choice in it"
+          : fmt::format("the reply was cut off after {} bytes of text", answer_.text.size())};
   return failure;
 }
 
@@ -301,9 +303,9 @@ void ProtocolReader::OnSse(const SseEvent& event) {
 
 void ProtocolReader::NotTheProtocol(std::string_view what) {
   AttemptFailure failure;
-  failure.error = {ErrorCode::kInvalidInput,
-                   fmt::format("{}; this is not the {} protocol: check the base URL", what,
-                               protocol_)};
+  failure.error = {
+      ErrorCode::kInvalidInput,
+      fmt::format("{}; this is not the {} protocol: check the base URL", what, protocol_)};
   failure_ = std::move(failure);
 }
 
@@ -339,9 +341,9 @@ Reply MakeReply(const Answer& answer, const Request& request, const HttpOutcome&
 
 Status CheckRequest(const Request& request, std::string_view model) {
   if (model.empty()) return Fail(ErrorCode::kInvalidInput, "the request names no model");
-  const bool asks = std::any_of(request.messages.begin(), request.messages.end(), [](const auto& m) {
-    return m.author == Message::Author::kUser && !m.text.empty();
-  });
+  const bool asks = std::any_of(
+      request.messages.begin(), request.messages.end(),
+      [](const auto& m) { return m.author == Message::Author::kUser && !m.text.empty(); });
   if (!asks) return Fail(ErrorCode::kInvalidInput, "the request has no user message");
   if (request.max_tokens.value <= 0) {
     return Fail(ErrorCode::kInvalidInput, "the request leaves no tokens for the reply");

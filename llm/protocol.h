@@ -1,6 +1,6 @@
 // What the clients of HTTP protocols share: telling an event stream from a JSON document, errors
-// in all the places where servers put them, usage that may be missing or wrong, text that may not be
-// UTF-8. Internal to llm/. Thread-safety: one reader per request.
+// in all the places where servers put them, usage that may be missing or wrong, text that may not
+// be UTF-8. Internal to llm/. Thread-safety: one reader per request.
 #pragma once
 
 #include <cstdint>
@@ -97,8 +97,8 @@ class ProtocolReader : public ResponseReader {
   std::optional<Refusal> refusal_;
 };
 
-// The reply, its usage estimated (and labelled) where the report is missing or cannot be. The key is
-// masked in all its texts.
+// The reply, its usage estimated (and labelled) where the report is missing or cannot be. The key
+// is masked in all its texts.
 Reply MakeReply(const Answer& answer, const Request& request, const HttpOutcome& outcome,
                 const Secret& key, Milliseconds latency);
 

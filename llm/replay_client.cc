@@ -16,9 +16,8 @@ class ReplayClient final : public Client {
     auto found = lookup_(request);
     if (!found) return Fail(std::move(found.error()), "replay");
     if (!*found) {
-      return Fail(ErrorCode::kNotFound,
-                  fmt::format("not recorded: a {} request with seed {}", Name(request.role),
-                              request.seed));
+      return Fail(ErrorCode::kNotFound, fmt::format("not recorded: a {} request with seed {}",
+                                                    Name(request.role), request.seed));
     }
     return std::move(**found);
   }

@@ -10,8 +10,8 @@
 
 namespace grove::llm {
 
-// The recorded reply to a request; nothing when there is none. Must be thread-safe. Errors (the store
-// cannot be read) pass through.
+// The recorded reply to a request; nothing when there is none. Must be thread-safe. Errors (the
+// store cannot be read) pass through.
 using Lookup = std::function<Result<std::optional<Reply>>(const Request&)>;
 
 // Thread-safe. Complete never waits. A request without a record is kNotFound, "not recorded": with

@@ -69,10 +69,11 @@ std::string_view FindHeader(const Headers& headers, std::string_view name) {
 }
 
 milliseconds Backoff(const RetryPolicy& policy, int failures, double jitter) {
-  const double doubled = static_cast<double>(policy.base.count()) *
-                         std::pow(2.0, std::clamp(failures - 1, 0, 30));
+  const double doubled =
+      static_cast<double>(policy.base.count()) * std::pow(2.0, std::clamp(failures - 1, 0, 30));
   const double whole = std::min(doubled, static_cast<double>(policy.cap.count()));
-  return milliseconds(static_cast<std::int64_t>(whole * (0.5 + 0.5 * std::clamp(jitter, 0.0, 1.0))));
+  return milliseconds(
+      static_cast<std::int64_t>(whole * (0.5 + 0.5 * std::clamp(jitter, 0.0, 1.0))));
 }
 
 std::optional<milliseconds> ParseRetryAfter(std::string_view value, WallTime now) {
@@ -102,11 +103,20 @@ std::optional<milliseconds> ParseResetDuration(std::string_view value) {
       value.remove_prefix(2);
     } else if (!value.empty()) {
       switch (value.front()) {
-        case 's': unit = 1; break;
-        case 'm': unit = 60; break;
-        case 'h': unit = 3600; break;
-        case 'd': unit = 86400; break;
-        default: return std::nullopt;
+        case 's':
+          unit = 1;
+          break;
+        case 'm':
+          unit = 60;
+          break;
+        case 'h':
+          unit = 3600;
+          break;
+        case 'd':
+          unit = 86400;
+          break;
+        default:
+          return std::nullopt;
       }
       value.remove_prefix(1);
     }

@@ -1,8 +1,8 @@
-// Server-sent events, read as they arrive (https://html.spec.whatwg.org/multipage/server-sent-events
-// section 9.2.6). Bytes may be split anywhere; the cost is linear in them. Differences from the
-// standard, both because servers of models need them: an event that the stream's end cut off before
-// its blank line is delivered by Finish, and sizes are limited.
-// Thread-compatible.
+// Server-sent events, read as they arrive
+// (https://html.spec.whatwg.org/multipage/server-sent-events section 9.2.6). Bytes may be split
+// anywhere; the cost is linear in them. Differences from the standard, both because servers of
+// models need them: an event that the stream's end cut off before its blank line is delivered by
+// Finish, and sizes are limited. Thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +44,8 @@ class SseParser {
   void Dispatch(const Sink& sink);
 
   const Limits limits_;
-  std::string line_;      // the line so far, when its end has not arrived
-  SseEvent event_;        // the event so far
+  std::string line_;  // the line so far, when its end has not arrived
+  SseEvent event_;    // the event so far
   bool has_data_ = false;
   bool skip_lf_ = false;  // the last byte was a CR: an LF belongs to it
   bool first_ = true;     // no line yet: a byte order mark may come

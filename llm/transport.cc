@@ -284,9 +284,13 @@ class Transport::Impl {
     }
     if (now < call.not_before || now < endpoint.hold_until || !endpoint.limit.Admits()) return;
     switch (endpoint.breaker.Ask(now)) {
-      case CircuitBreaker::Gate::kGo: break;
-      case CircuitBreaker::Gate::kWait: return;
-      case CircuitBreaker::Gate::kDown: Finish(call, Down(endpoint, now)); return;
+      case CircuitBreaker::Gate::kGo:
+        break;
+      case CircuitBreaker::Gate::kWait:
+        return;
+      case CircuitBreaker::Gate::kDown:
+        Finish(call, Down(endpoint, now));
+        return;
     }
     call.probe = endpoint.breaker.probing();
     if (!call.deadline) call.deadline = now + call.request.limits.total;
@@ -308,11 +312,12 @@ class Transport::Impl {
   }
 
   Failure Down(const Endpoint& endpoint, SteadyTime now) const {
-    return Fail(ErrorCode::kUnavailable,
-                fmt::format("{} is down ({} failures in a row, the last: {}); it is asked again in "
-                            "{} at the earliest",
-                            endpoint.name, endpoint.breaker.failures(), endpoint.breaker.why(),
-                            Spoken(std::chrono::ceil<milliseconds>(endpoint.breaker.until() - now))));
+    return Fail(
+        ErrorCode::kUnavailable,
+        fmt::format("{} is down ({} failures in a row, the last: {}); it is asked again in "
+                    "{} at the earliest",
+                    endpoint.name, endpoint.breaker.failures(), endpoint.breaker.why(),
+                    Spoken(std::chrono::ceil<milliseconds>(endpoint.breaker.until() - now))));
   }
 
   bool Configure(Call& call) {
@@ -334,7 +339,8 @@ class Transport::Impl {
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);  // a resolver thread never delays a cancellation
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT,
+                     1L);  // a resolver thread never delays a cancellation
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
                      static_cast<curl_off_t>(request.body.size()));
@@ -440,9 +446,9 @@ class Transport::Impl {
 
   AttemptFailure TooLarge() const {
     AttemptFailure failure;
-    failure.error = {ErrorCode::kInvalidInput,
-                     fmt::format("the reply exceeds {} MiB and was refused",
-                                 options_.body_limit >> 20)};
+    failure.error = {
+        ErrorCode::kInvalidInput,
+        fmt::format("the reply exceeds {} MiB and was refused", options_.body_limit >> 20)};
     return failure;
   }
 
@@ -467,7 +473,9 @@ class Transport::Impl {
         failure.error.code = ErrorCode::kResource;
         failure.retry = failure.endpoint = false;
         break;
-      case CURLE_BAD_CONTENT_ENCODING: failure.endpoint = false; break;
+      case CURLE_BAD_CONTENT_ENCODING:
+        failure.endpoint = false;
+        break;
       default:
         if (call.last_byte) failure.error.message = "the reply was cut off: " + text;
     }
@@ -479,7 +487,8 @@ class Transport::Impl {
     if (call.head.status < 200 || call.head.status > 299) {
       // A key cut in two by the limit could no longer be masked.
       if (call.refusal.size() >= kRefusalLimit) {
-        call.refusal.resize(kRefusalLimit - std::min(kRefusalLimit, call.request.key.Reveal().size()));
+        call.refusal.resize(kRefusalLimit -
+                            std::min(kRefusalLimit, call.request.key.Reveal().size()));
       }
       AttemptFailure refused = call.reader.Refused(call.head, call.refusal);
       if (const auto wait = AskedWait(call.head.headers, clock_.WallTime())) refused.wait = wait;
@@ -589,8 +598,8 @@ Result<std::shared_ptr<Transport>> Transport::Create(TransportOptions options, c
       return std::uniform_real_distribution<double>(0, 1)(*engine);  // the I/O thread's alone
     };
   }
-  auto impl = std::make_unique<Impl>(std::move(options), clock, std::move(jitter), std::move(log),
-                                     multi);
+  auto impl =
+      std::make_unique<Impl>(std::move(options), clock, std::move(jitter), std::move(log), multi);
   return std::shared_ptr<Transport>(new Transport(std::move(impl)));
 }
 

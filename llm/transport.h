@@ -2,8 +2,8 @@
 // many requests are in flight. Retries, time-outs, the number of requests at a time and the circuit
 // breaker live here; what the bytes mean is the reader's.
 //
-// HTTP/2 over TLS where the endpoint has it, gzip and what else libcurl can decompress. Proxies come
-// from the environment (http_proxy, https_proxy, all_proxy, no_proxy), certificates too (see
+// HTTP/2 over TLS where the endpoint has it, gzip and what else libcurl can decompress. Proxies
+// come from the environment (http_proxy, https_proxy, all_proxy, no_proxy), certificates too (see
 // TransportOptions::FromEnvironment). Redirects are never followed: a key goes to the endpoint that
 // it was meant for. Thread-safe.
 #pragma once
@@ -34,8 +34,8 @@ struct TimeLimits {
 
 struct TransportOptions {
   RetryPolicy retry;
-  ConcurrencyOptions concurrency;  // per endpoint (scheme, host, port)
-  BreakerOptions breaker;          // per endpoint
+  ConcurrencyOptions concurrency;                  // per endpoint (scheme, host, port)
+  BreakerOptions breaker;                          // per endpoint
   std::size_t body_limit = std::size_t{64} << 20;  // bytes of one reply, decompressed
   std::string ca_bundle;                           // PEM file; empty = libcurl's own
   std::string ca_folder;
@@ -89,8 +89,8 @@ struct HttpOutcome {
 class Transport {
  public:
   using Done = std::function<void(Result<HttpOutcome>)>;
-  using Jitter = std::function<double()>;                // in [0, 1); I/O thread
-  using Log = std::function<void(std::string_view)>;     // one line; I/O thread; keys are masked
+  using Jitter = std::function<double()>;             // in [0, 1); I/O thread
+  using Log = std::function<void(std::string_view)>;  // one line; I/O thread; keys are masked
 
   // `clock` must outlive the transport. Without `jitter`, random. kInternal when libcurl cannot be
   // set up.
@@ -102,9 +102,9 @@ class Transport {
   Transport& operator=(const Transport&) = delete;
 
   // Sends `request`; `done` is called once, on the I/O thread, and `reader` must live until then.
-  // Errors: the reader's; kUnavailable when the endpoint cannot be reached, is throttling beyond the
-  // attempts, or is held for down; kInvalidInput for a URL that is none or a reply above the body
-  // limit; kCancelled within 100 ms of `stop`. The key is masked in every message.
+  // Errors: the reader's; kUnavailable when the endpoint cannot be reached, is throttling beyond
+  // the attempts, or is held for down; kInvalidInput for a URL that is none or a reply above the
+  // body limit; kCancelled within 100 ms of `stop`. The key is masked in every message.
   void Start(HttpRequest request, ResponseReader& reader, std::stop_token stop, Done done);
   // The same, waiting for the end. Not on the I/O thread.
   Result<HttpOutcome> Post(HttpRequest request, ResponseReader& reader, std::stop_token stop);

@@ -11,8 +11,8 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::MessagesStream;
+using ::testing::Not;
 using testing::ScriptedAnswer;
 using testing::SeenRequest;
 

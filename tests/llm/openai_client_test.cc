@@ -12,9 +12,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
+using testing::ChatStream;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::ChatStream;
 using testing::ScriptedAnswer;
 using testing::SeenRequest;
 
@@ -148,7 +148,6 @@ TEST_F(OpenAiTest, AGzippedReplyIsUnpacked) {
   Serve([&](const SeenRequest&) {
     ScriptedAnswer answer = ScriptedAnswer::Json(body);
     answer.headers = {{"Content-Encoding", "gzip"}};
-    answer.content_type = "application/octet-stream";  // so that the server does not pack it again
     return answer;
   });
   const auto reply = Complete();
@@ -177,7 +176,8 @@ TEST_F(OpenAiTest, UsageThatCannotBeIsReplacedByTheEstimate) {
         R"({"prompt_tokens":1e30,"completion_tokens":2})", R"([1,2])"}) {
     Serve([&](const SeenRequest&) {
       return ScriptedAnswer::Json(
-          std::string(R"({"choices":[{"message":{"content":"text"},"finish_reason":"stop"}],"usage":)") +
+          std::string(
+              R"({"choices":[{"message":{"content":"text"},"finish_reason":"stop"}],"usage":)") +
           usage + "}");
     });
     const auto reply = Complete();
@@ -290,7 +290,8 @@ TEST_F(OpenAiTest, OddTypesEverywhereAreNoCrash) {
 
 TEST_F(OpenAiTest, AnErrorInsideAGoodStatusIsAnError) {
   Serve([](const SeenRequest&) {
-    return ScriptedAnswer::Json(R"({"error":{"message":"context too long","type":"invalid_request_error"}})");
+    return ScriptedAnswer::Json(
+        R"({"error":{"message":"context too long","type":"invalid_request_error"}})");
   });
   const auto reply = Complete();
   ASSERT_FALSE(reply);
@@ -344,7 +345,8 @@ TEST_F(OpenAiTest, FinishReasonsAreMapped) {
   for (const auto& [name, finish] : cases) {
     Serve([name = name](const SeenRequest&) {
       return ScriptedAnswer::Json(
-          std::string(R"({"choices":[{"message":{"content":"x"},"finish_reason":")") + name + R"("}]})");
+          std::string(R"({"choices":[{"message":{"content":"x"},"finish_reason":")") + name +
+          R"("}]})");
     });
     const auto reply = Complete();
     ASSERT_TRUE(reply) << reply.error().message;
@@ -358,12 +360,15 @@ TEST_F(OpenAiTest, AKeyThatTheServerEchoesIsNowhereToBeSeen) {
   Serve([&](const SeenRequest& seen) {
     const std::string echo = seen.header("authorization");
     switch (++call) {
-      case 1: return ScriptedAnswer::Json(json{{"error", {{"message", echo}}}}.dump(), 500);
-      case 2: return ScriptedAnswer::Json("<p>" + echo + "</p>", 503);
+      case 1:
+        return ScriptedAnswer::Json(json{{"error", {{"message", echo}}}}.dump(), 500);
+      case 2:
+        return ScriptedAnswer::Json("<p>" + echo + "</p>", 503);
       case 3:
         return ScriptedAnswer::Json(
             json{{"error", {{"message", echo}, {"type", echo}, {"param", echo}}}}.dump(), 401);
-      default: return ChatStream({"your key is " + kKey.substr(0, 9), kKey.substr(9) + ", keep it"});
+      default:
+        return ChatStream({"your key is " + kKey.substr(0, 9), kKey.substr(9) + ", keep it"});
     }
   });
   const auto refused = Complete();

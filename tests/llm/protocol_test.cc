@@ -22,7 +22,9 @@ TEST(ValidUtf8, GoodTextStaysAsItIs) {
 
 TEST(ValidUtf8, EveryBadByteIsReplaced) {
   const std::string mark = "\xEF\xBF\xBD";
-  EXPECT_EQ(ValidUtf8("a\xFF" "b"), "a" + mark + "b");
+  EXPECT_EQ(ValidUtf8("a\xFF"
+                      "b"),
+            "a" + mark + "b");
   EXPECT_EQ(ValidUtf8("\xC0\xAF"), mark + mark) << "overlong";
   EXPECT_EQ(ValidUtf8("\xED\xA0\x80"), mark + mark + mark) << "surrogate";
   EXPECT_EQ(ValidUtf8("\xE2\x82"), mark + mark) << "cut";
@@ -40,7 +42,8 @@ TEST(Refusal, TheErrorObjectIsRead) {
 }
 
 TEST(Refusal, AWebPageIsReadWithoutItsTags) {
-  EXPECT_EQ(ReadRefusal(502, "<html><h1>Bad  Gateway</h1></html>", Secret()).message, "Bad Gateway");
+  EXPECT_EQ(ReadRefusal(502, "<html><h1>Bad  Gateway</h1></html>", Secret()).message,
+            "Bad Gateway");
 }
 
 TEST(Refusal, ALongMessageIsCutAndControlCharactersGo) {
@@ -56,9 +59,7 @@ TEST(Refusal, AKeyIsMaskedBeforeTheMessageIsCut) {
 }
 
 TEST(Classify, EachStatusNamesTheCallersAction) {
-  const auto code = [](int status) {
-    return Classify({status, "", "", "m"}, "KEY").error.code;
-  };
+  const auto code = [](int status) { return Classify({status, "", "", "m"}, "KEY").error.code; };
   EXPECT_EQ(code(400), ErrorCode::kInvalidInput);
   EXPECT_EQ(code(401), ErrorCode::kInvalidInput);
   EXPECT_EQ(code(402), ErrorCode::kResource);

@@ -47,8 +47,8 @@ TEST(Replay, AStoreThatFailsIsNoMissingRecord) {
 }
 
 TEST(Replay, AStopIsObeyed) {
-  auto client = MakeReplayClient(
-      [](const Request&) -> Result<std::optional<Reply>> { return Reply{}; });
+  auto client =
+      MakeReplayClient([](const Request&) -> Result<std::optional<Reply>> { return Reply{}; });
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(client->Complete({}, stop.get_token()).error().code, ErrorCode::kCancelled);

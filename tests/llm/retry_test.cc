@@ -60,9 +60,10 @@ TEST(AskedWait, RetryAfterComesFirst) {
 }
 
 TEST(AskedWait, OnlyAnExhaustedLimitHoldsBack) {
-  EXPECT_EQ(AskedWait({{"x-ratelimit-remaining-requests", "3"}, {"x-ratelimit-reset-requests", "9s"}},
-                      kNow),
-            std::nullopt);
+  EXPECT_EQ(
+      AskedWait({{"x-ratelimit-remaining-requests", "3"}, {"x-ratelimit-reset-requests", "9s"}},
+                kNow),
+      std::nullopt);
   EXPECT_EQ(AskedWait({{"x-ratelimit-remaining-requests", "0"},
                        {"x-ratelimit-reset-requests", "9s"},
                        {"x-ratelimit-remaining-tokens", "0"},

@@ -36,8 +36,10 @@ const std::string kStream =
     "event: ping\r\r"
     "data: last\rdata: of them\r\r"
     "data: [DONE]\n\n";
-const Events kEvents = {{"message_start", "{\"a\":1}"}, {"", "one\ntwo\n\n four"},
-                        {"", ""},                       {"", "last\nof them"},
+const Events kEvents = {{"message_start", "{\"a\":1}"},
+                        {"", "one\ntwo\n\n four"},
+                        {"", ""},
+                        {"", "last\nof them"},
                         {"", "[DONE]"}};
 
 TEST(Sse, WholeStreamGivesItsEvents) { EXPECT_EQ(Parse({kStream}), kEvents); }

@@ -29,7 +29,8 @@ class BodyReader final : public ResponseReader {
   std::optional<AttemptFailure> End() override { return std::nullopt; }
   AttemptFailure Refused(const ResponseHead& head, std::string_view text) override {
     AttemptFailure failure;
-    failure.error = {ErrorCode::kUnavailable, std::to_string(head.status) + " " + std::string(text)};
+    failure.error = {ErrorCode::kUnavailable,
+                     std::to_string(head.status) + " " + std::string(text)};
     failure.retry = head.status != 400;
     failure.throttled = head.status == 429;
     failure.endpoint = head.status >= 500;
@@ -307,7 +308,8 @@ TEST_F(TransportTest, AnEndpointThatIsDownIsHeldForDown) {
   const auto opening = transport_->Post(Http(), reader, {});
   ASSERT_FALSE(opening);
   EXPECT_EQ(opening.error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(opening.error().message, HasSubstr("is down (4 failures in a row, the last: 500 oops)"));
+  EXPECT_THAT(opening.error().message,
+              HasSubstr("is down (4 failures in a row, the last: 500 oops)"));
   EXPECT_FALSE(transport_->Post(Http(), reader, {}));
   EXPECT_EQ(server_->seen().size(), 4U) << "nothing was sent to it any more";
 }
@@ -412,8 +414,8 @@ TEST(Endpoint, IsSchemeHostAndPort) {
 }
 
 TEST(Endpoint, WhatCouldHideAKeyIsRefusedWithoutBeingQuoted) {
-  for (const char* url : {"https://user:sk-1@host/v1", "https://host/v1?key=sk-1", "ftp://host/sk-1",
-                          "https://host/#sk-1", "sk-1", ""}) {
+  for (const char* url : {"https://user:sk-1@host/v1", "https://host/v1?key=sk-1",
+                          "ftp://host/sk-1", "https://host/#sk-1", "sk-1", ""}) {
     const auto endpoint = EndpointOf(url);
     ASSERT_FALSE(endpoint) << url;
     EXPECT_EQ(endpoint.error().code, ErrorCode::kInvalidInput);

@@ -153,7 +153,9 @@ ScriptedServer::ScriptedServer(Script script, int threads)
     : impl_(std::make_unique<Impl>(std::move(script), threads)) {}
 ScriptedServer::~ScriptedServer() = default;
 
-std::string ScriptedServer::url() const { return fmt::format("http://127.0.0.1:{}", impl_->port()); }
+std::string ScriptedServer::url() const {
+  return fmt::format("http://127.0.0.1:{}", impl_->port());
+}
 std::vector<SeenRequest> ScriptedServer::seen() const { return impl_->seen(); }
 
 ScriptedAnswer ChatStream(const std::vector<std::string>& words) {
@@ -179,8 +181,8 @@ ScriptedAnswer MessagesStream(const std::vector<std::string>& words) {
   ScriptedAnswer answer;
   answer.content_type = "text/event-stream";
   const auto add = [&](const json& event) {
-    answer.pieces.push_back(fmt::format("event: {}\ndata: {}\n\n",
-                                        event["type"].get<std::string>(), event.dump()));
+    answer.pieces.push_back(
+        fmt::format("event: {}\ndata: {}\n\n", event["type"].get<std::string>(), event.dump()));
   };
   const json usage = {{"input_tokens", 8},
                       {"cache_read_input_tokens", 30},

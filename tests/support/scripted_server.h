@@ -1,5 +1,6 @@
-// An HTTP server on a free local port that behaves, and misbehaves, as a test tells it: what it sends,
-// in which pieces, how slowly, where it hangs up. Thread-safe; the script is called by many threads.
+// An HTTP server on a free local port that behaves, and misbehaves, as a test tells it: what it
+// sends, in which pieces, how slowly, where it hangs up. Thread-safe; the script is called by many
+// threads.
 #pragma once
 
 #include <chrono>
@@ -21,14 +22,15 @@ struct SeenRequest {
 
 struct ScriptedAnswer {
   int status = 200;
-  std::string content_type = "application/json";
+  // Not application/json: the server packs that by itself, and then sends no piece before the end.
+  std::string content_type = "application/octet-stream";
   std::vector<std::pair<std::string, std::string>> headers;
-  std::vector<std::string> pieces;               // of the body, each sent by itself
-  std::chrono::milliseconds before{0};           // before the first byte
-  std::chrono::milliseconds between{0};          // between two pieces
-  bool cut = false;                              // hang up after the pieces, the body not ended
-  bool hang = false;                             // after the pieces neither send nor hang up
-  bool endless = false;                          // the last piece again and again
+  std::vector<std::string> pieces;       // of the body, each sent by itself
+  std::chrono::milliseconds before{0};   // before the first byte
+  std::chrono::milliseconds between{0};  // between two pieces
+  bool cut = false;                      // hang up after the pieces, the body not ended
+  bool hang = false;                     // after the pieces neither send nor hang up
+  bool endless = false;                  // the last piece again and again
   std::size_t length = 0;  // not chunked: a Content-Length, and the last piece again up to it
 
   static ScriptedAnswer Json(std::string body, int status = 200);
