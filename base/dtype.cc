@@ -16,10 +16,10 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {DType::kF64, "f64", "double", 8},      {DType::kF32, "f32", "float", 4},
-    {DType::kF16, "f16", "__half", 2},      {DType::kBF16, "bf16", "__nv_bfloat16", 2},
-    {DType::kI64, "i64", "long long", 8},   {DType::kI32, "i32", "int", 4},
-    {DType::kI8, "i8", "signed char", 1},   {DType::kU8, "u8", "unsigned char", 1},
+    {DType::kF64, "f64", "double", 8},    {DType::kF32, "f32", "float", 4},
+    {DType::kF16, "f16", "__half", 2},    {DType::kBF16, "bf16", "__nv_bfloat16", 2},
+    {DType::kI64, "i64", "long long", 8}, {DType::kI32, "i32", "int", 4},
+    {DType::kI8, "i8", "signed char", 1}, {DType::kU8, "u8", "unsigned char", 1},
     {DType::kBool, "bool", "bool", 1},
 };
 
@@ -41,7 +41,8 @@ template <typename T>
 T Saturate(double value) {
   if (std::isnan(value)) return 0;
   // The upper limit of i64 is not a double; compare against the first double above it.
-  if (value >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return std::numeric_limits<T>::max();
+  if (value >= std::ldexp(1.0, std::numeric_limits<T>::digits))
+    return std::numeric_limits<T>::max();
   if (value <= static_cast<double>(std::numeric_limits<T>::min())) {
     return std::numeric_limits<T>::min();
   }
@@ -80,7 +81,7 @@ std::uint16_t FloatToHalf(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
-  if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7fffU);  // NaN
+  if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7fffU);   // NaN
   if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // overflow
   if (magnitude < 0x33000000U) return sign;  // below half of the least denormal
   std::uint32_t result;
@@ -106,7 +107,8 @@ float HalfToFloat(std::uint16_t bits) {
   const std::uint32_t exponent = (bits >> 10) & 0x1fU;
   const std::uint32_t mantissa = bits & 0x3ffU;
   if (exponent == 0x1fU) return std::bit_cast<float>(sign | 0x7f800000U | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = std::ldexp(static_cast<float>(mantissa), -24);
   return sign ? -magnitude : magnitude;
 }
@@ -123,30 +125,47 @@ float BFloat16ToFloat(std::uint16_t bits) {
 
 double LoadElement(DType dtype, const std::byte* data, std::int64_t index) {
   switch (dtype) {
-    case DType::kF64: return Load<double>(data, index);
-    case DType::kF32: return static_cast<double>(Load<float>(data, index));
-    case DType::kF16: return static_cast<double>(HalfToFloat(Load<std::uint16_t>(data, index)));
-    case DType::kBF16: return static_cast<double>(BFloat16ToFloat(Load<std::uint16_t>(data, index)));
-    case DType::kI64: return static_cast<double>(Load<std::int64_t>(data, index));
-    case DType::kI32: return Load<std::int32_t>(data, index);
-    case DType::kI8: return Load<std::int8_t>(data, index);
+    case DType::kF64:
+      return Load<double>(data, index);
+    case DType::kF32:
+      return static_cast<double>(Load<float>(data, index));
+    case DType::kF16:
+      return static_cast<double>(HalfToFloat(Load<std::uint16_t>(data, index)));
+    case DType::kBF16:
+      return static_cast<double>(BFloat16ToFloat(Load<std::uint16_t>(data, index)));
+    case DType::kI64:
+      return static_cast<double>(Load<std::int64_t>(data, index));
+    case DType::kI32:
+      return Load<std::int32_t>(data, index);
+    case DType::kI8:
+      return Load<std::int8_t>(data, index);
     case DType::kU8:
-    case DType::kBool: return Load<std::uint8_t>(data, index);
+    case DType::kBool:
+      return Load<std::uint8_t>(data, index);
   }
   return 0;
 }
 
 void StoreElement(DType dtype, std::byte* data, std::int64_t index, double value) {
   switch (dtype) {
-    case DType::kF64: return Store(data, index, value);
-    case DType::kF32: return Store(data, index, static_cast<float>(value));
-    case DType::kF16: return Store(data, index, FloatToHalf(ToFloatRoundOdd(value)));
-    case DType::kBF16: return Store(data, index, FloatToBFloat16(ToFloatRoundOdd(value)));
-    case DType::kI64: return Store(data, index, Saturate<std::int64_t>(value));
-    case DType::kI32: return Store(data, index, Saturate<std::int32_t>(value));
-    case DType::kI8: return Store(data, index, Saturate<std::int8_t>(value));
-    case DType::kU8: return Store(data, index, Saturate<std::uint8_t>(value));
-    case DType::kBool: return Store<std::uint8_t>(data, index, value != 0 ? 1 : 0);
+    case DType::kF64:
+      return Store(data, index, value);
+    case DType::kF32:
+      return Store(data, index, static_cast<float>(value));
+    case DType::kF16:
+      return Store(data, index, FloatToHalf(ToFloatRoundOdd(value)));
+    case DType::kBF16:
+      return Store(data, index, FloatToBFloat16(ToFloatRoundOdd(value)));
+    case DType::kI64:
+      return Store(data, index, Saturate<std::int64_t>(value));
+    case DType::kI32:
+      return Store(data, index, Saturate<std::int32_t>(value));
+    case DType::kI8:
+      return Store(data, index, Saturate<std::int8_t>(value));
+    case DType::kU8:
+      return Store(data, index, Saturate<std::uint8_t>(value));
+    case DType::kBool:
+      return Store<std::uint8_t>(data, index, value != 0 ? 1 : 0);
   }
 }
 

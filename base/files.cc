@@ -36,7 +36,7 @@ Failure SystemFailure(std::string_view what, const std::filesystem::path& path, 
 Result<std::string> ReadFile(const std::filesystem::path& path, std::uintmax_t limit) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return SystemFailure("open", path, errno);
-  struct stat info{};
+  struct stat info {};
   if (::fstat(file.get(), &info) != 0) return SystemFailure("read", path, errno);
   if (S_ISDIR(info.st_mode)) {
     return Fail(ErrorCode::kInvalidInput, fmt::format("{} is a folder, not a file", path.string()));

@@ -4,12 +4,18 @@ namespace grove {
 
 std::string_view ToString(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kInvalidInput: return "invalid input";
-    case ErrorCode::kNotFound: return "not found";
-    case ErrorCode::kUnavailable: return "unavailable";
-    case ErrorCode::kResource: return "resource";
-    case ErrorCode::kCancelled: return "cancelled";
-    case ErrorCode::kInternal: return "internal";
+    case ErrorCode::kInvalidInput:
+      return "invalid input";
+    case ErrorCode::kNotFound:
+      return "not found";
+    case ErrorCode::kUnavailable:
+      return "unavailable";
+    case ErrorCode::kResource:
+      return "resource";
+    case ErrorCode::kCancelled:
+      return "cancelled";
+    case ErrorCode::kInternal:
+      return "internal";
   }
   return "unknown";
 }

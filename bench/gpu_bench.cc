@@ -60,12 +60,12 @@ struct Bench {
     farm = Must(codegen::MakeCompileFarm({}));  // no cache folder: every compilation is cold
     grove::cuda::CudaOptions options;
     options.compiler = farm.get();
-    if (const char* workers = std::getenv("GROVE_GPU_WORKERS")) options.workers = std::atoi(workers);
+    if (const char* workers = std::getenv("GROVE_GPU_WORKERS"))
+      options.workers = std::atoi(workers);
     device = Must(grove::cuda::MakeCudaDevice(options));
     const auto& facts = device->facts();
     fmt::print("{} ({}), driver {}, {} SMs, {:.2f} GHz, {}\n", facts.name, facts.uuid,
-               facts.driver_version, facts.sm_count, facts.clock_khz * 1e-6,
-               Must(farm->Version()));
+               facts.driver_version, facts.sm_count, facts.clock_khz * 1e-6, Must(farm->Version()));
   }
 
   std::unique_ptr<eval::Evaluator> MakeEvaluator(const seeds::Task& task) {
@@ -110,9 +110,10 @@ int Throughput(const std::string& name, int count) {
   Parallel(16, count, [&](int i) {
     const auto start = SteadyClock::now();
     // Distinct programs, as a model would write them: nothing is compiled or measured twice.
-    const std::string reply =
-        fmt::format("Candidate {}.\n```cuda\nnamespace candidate {{ constexpr int id = {}; }}\n{}\n"
-                    "```\n```json\n{}\n```\n", i, i, task.seed.source, task.seed.plan);
+    const std::string reply = fmt::format(
+        "Candidate {}.\n```cuda\nnamespace candidate {{ constexpr int id = {}; }}\n{}\n"
+        "```\n```json\n{}\n```\n",
+        i, i, task.seed.source, task.seed.plan);
     auto program = codegen::ParseReply(reply);
     if (!program) Stop(program.error().message);
     auto evaluation = evaluator->Evaluate(*program);
@@ -126,10 +127,11 @@ int Throughput(const std::string& name, int count) {
   const double wall = SecondsSince(begin);
   for (const std::string& label : labels) ++verdicts[label];
   std::sort(latencies.begin(), latencies.end());
-  fmt::print("throughput {}: {} candidates in {:.2f} s, {:.3f} s each, {:.0f} per minute, {:.0f} "
-             "times 64.4 s; latency median {:.2f} s; {} cases each\n",
-             name, count, wall, wall / count, 60 * count / wall, 64.4 * count / wall,
-             latencies[latencies.size() / 2], task.cases.size());
+  fmt::print(
+      "throughput {}: {} candidates in {:.2f} s, {:.3f} s each, {:.0f} per minute, {:.0f} "
+      "times 64.4 s; latency median {:.2f} s; {} cases each\n",
+      name, count, wall, wall / count, 60 * count / wall, 64.4 * count / wall,
+      latencies[latencies.size() / 2], task.cases.size());
   for (const auto& [label, number] : verdicts) fmt::print("  {} x {}\n", number, label);
   const auto counts = bench.farm->counts();
   fmt::print("  compiles {}, workers started {}, rerun {}\n", counts.compiles,
@@ -164,7 +166,8 @@ std::vector<Specimen> Specimens(const seeds::Task& softmax) {
            "  part[threadIdx.x] = s; __syncthreads();\n"
            "  for (int w = 128; w; w /= 2) { if (threadIdx.x < w) part[threadIdx.x] += "
            "part[threadIdx.x + w]; __syncthreads(); }\n"
-           "  s = part[0];\n" + body + "\n}\n";
+           "  s = part[0];\n" +
+           body + "\n}\n";
   };
   const std::string write =
       "for (int j = threadIdx.x; j < dim::N; j += 256) out[j] = __expf(row[j] - m) / s;";
@@ -174,34 +177,41 @@ std::vector<Specimen> Specimens(const seeds::Task& softmax) {
   list.push_back({"good_reciprocal", false,
                   kernel("const float r = 1.0f / s;"
                          " for (int j = threadIdx.x; j < dim::N; j += 256) out[j] ="
-                         " __expf(row[j] - m) * r;"), plan});
+                         " __expf(row[j] - m) * r;"),
+                  plan});
   list.push_back({"zeros", false,
                   kernel("for (int j = threadIdx.x; j < dim::N; j += 256) out[j] = 0;"), plan});
   list.push_back({"short_row", false,
                   kernel("for (int j = threadIdx.x; j < dim::N - 1; j += 256) out[j] ="
-                         " __expf(row[j] - m) / s;"), plan});
+                         " __expf(row[j] - m) / s;"),
+                  plan});
   list.push_back({"half", false,
                   kernel("for (int j = threadIdx.x; j < dim::N; j += 256) { const float v ="
                          " __expf(row[j] - m) / s; out[j] = __uint_as_float(__float_as_uint(v) &"
-                         " 0xffffe000u); }"), plan});
+                         " 0xffffe000u); }"),
+                  plan});
   list.push_back({"no_compile", false, kernel("out[0] = undeclared;"), plan});
   list.push_back({"changes_input", false,
                   kernel(write + " if (threadIdx.x == 0) const_cast<float*>(row)[0] += 1;"), plan});
   list.push_back({"illegal", true, kernel(write + " out[(1LL << 33) + threadIdx.x] = 1;"), plan});
-  list.push_back({"misaligned", true, kernel(write + " *(float2*)((char*)out + 4 + 8) ="
-                                                     " make_float2(0, 0); *(float4*)(((size_t)out &"
-                                                     " ~15ull) + 4) = make_float4(0, 0, 0, 0);"),
+  list.push_back({"misaligned", true,
+                  kernel(write + " *(float2*)((char*)out + 4 + 8) ="
+                                 " make_float2(0, 0); *(float4*)(((size_t)out &"
+                                 " ~15ull) + 4) = make_float4(0, 0, 0, 0);"),
                   plan});
   list.push_back({"trap", true, kernel(write + " __trap();"), plan});
-  list.push_back({"endless", true, kernel(write + " while (*(const volatile float*)x != 1e30f) {}"), plan});
+  list.push_back(
+      {"endless", true, kernel(write + " while (*(const volatile float*)x != 1e30f) {}"), plan});
   list.push_back({"deadlock", true,
                   kernel(write + " volatile float* p = part; if (threadIdx.x < 32) p[0] = 0;"
                                  " __syncthreads(); if (threadIdx.x >= 128) while (p[0] != 7.0f) {}"
-                                 " __syncthreads(); p[0] = 7.0f;"), plan});
-  list.push_back({"hungry", true,
-                  "extern \"C\" __global__ void k(const float* x, float* y, float* w) { y[0] = w[0];"
-                  " }\n",
-                  R"json({"version": 1, "workspace": [{"name": "w", "dtype": "f32",
+                                 " __syncthreads(); p[0] = 7.0f;"),
+                  plan});
+  list.push_back(
+      {"hungry", true,
+       "extern \"C\" __global__ void k(const float* x, float* y, float* w) { y[0] = w[0];"
+       " }\n",
+       R"json({"version": 1, "workspace": [{"name": "w", "dtype": "f32",
                       "shape": ["100 * 1024 * 1024 * 256"]}],
                       "launches": [{"kernel": "k", "grid": ["M"], "block": [256],
                                     "args": ["x", "y", "w"]}]})json"});
@@ -260,10 +270,11 @@ int Hostile(int count) {
     }
   }
   const auto counters = bench.device->counters();
-  fmt::print("hostile: {} candidates, {} with the verdict they get alone, {:.1f} s, {:.0f} per "
-             "minute; workers started {}, died {}, requests rerun {}, blamed {}\n",
-             count, same, wall, 60 * count / wall, counters.started, counters.died, counters.rerun,
-             counters.blamed);
+  fmt::print(
+      "hostile: {} candidates, {} with the verdict they get alone, {:.1f} s, {:.0f} per "
+      "minute; workers started {}, died {}, requests rerun {}, blamed {}\n",
+      count, same, wall, 60 * count / wall, counters.started, counters.died, counters.rerun,
+      counters.blamed);
   return same == count ? 0 : 1;
 }
 
@@ -314,8 +325,8 @@ eval::TimeOutcome TimeSeed(Bench& bench, const Scored& scored, std::uint64_t see
 
 void Print(const eval::TimeOutcome& outcome) {
   for (const eval::ModeTime& mode : outcome.modes) {
-    fmt::print("  {:6} {:10.2f} us [{:.2f}, {:.2f}] {:4} samples, stderr {:.3f}%, {} {}\n", mode.mode,
-               mode.median.count() / 1e3, mode.min.count() / 1e3, mode.q3.count() / 1e3,
+    fmt::print("  {:6} {:10.2f} us [{:.2f}, {:.2f}] {:4} samples, stderr {:.3f}%, {} {}\n",
+               mode.mode, mode.median.count() / 1e3, mode.min.count() / 1e3, mode.q3.count() / 1e3,
                mode.samples.size(), 100 * mode.relative_stderr, mode.stopped, mode.note);
   }
   fmt::print("  throttled {}, clock {:.3f} GHz, empty kernel {:.2f} us, recheck error {:.2e}\n",
@@ -338,7 +349,8 @@ int Repeat(const std::string& name) {
     const auto outcome = TimeSeed(bench, scored, 100 + i);
     medians.push_back(outcome.time.count() / 1e3);
     if (i == 0) Print(outcome);
-    fmt::print("repeat {} {}: {:.2f} us in {:.2f} s\n", name, i, medians.back(), SecondsSince(begin));
+    fmt::print("repeat {} {}: {:.2f} us in {:.2f} s\n", name, i, medians.back(),
+               SecondsSince(begin));
   }
   const auto [low, high] = std::minmax_element(medians.begin(), medians.end());
   fmt::print("repeat {}: ten medians from {:.2f} to {:.2f} us, spread {:.2f}%\n", name, *low, *high,
@@ -388,7 +400,8 @@ int Doctor() {
              static_cast<double>(report.free_bytes) * 1e-9, report.facts.l2_bytes * 1e-6,
              report.blas);
   for (const grove::cuda::Rate& rate : report.rates) {
-    fmt::print("  {:10} {:9.1f} {} (table {:.1f})\n", rate.name, rate.measured, rate.unit, rate.table);
+    fmt::print("  {:10} {:9.1f} {} (table {:.1f})\n", rate.name, rate.measured, rate.unit,
+               rate.table);
   }
   fmt::print("  empty kernel {:.2f} us, clock under load {:.3f} GHz, counters {}\n",
              report.empty_kernel.count() / 1e3, report.clock_ghz, report.counters);
@@ -399,7 +412,8 @@ int BaselineOf(const std::string& name) {
   const auto farm = Must(codegen::MakeCompileFarm({}));
   const seeds::Task task = Load(name);
   std::size_t index = 0;
-  while (index + 1 < task.cases.size() && task.cases[index].role != seeds::CaseRole::kScored) ++index;
+  while (index + 1 < task.cases.size() && task.cases[index].role != seeds::CaseRole::kScored)
+    ++index;
   for (const auto& baseline : Must(grove::cuda::MeasureBaselines(0, *farm, task, index))) {
     fmt::print("baseline {}/{} {} ({}): {:.2f} us [{:.2f}, {:.2f}], {} samples\n", name,
                task.cases[index].name, baseline.name, baseline.version,
@@ -465,6 +479,7 @@ int main(int argc, char** argv) {
   if (args.size() == 1 && args[0] == "doctor") return Doctor();
   if (args.size() == 2 && args[0] == "baseline") return BaselineOf(args[1]);
   if (args.size() >= 2 && args[0] == "cases") return Cases({args.begin() + 1, args.end()});
-  Stop("usage: gpu_bench throughput TASK N | hostile N | repeat TASK | dump TASK FOLDER | "
-       "pair TASK | doctor | baseline TASK | cases TASK...");
+  Stop(
+      "usage: gpu_bench throughput TASK N | hostile N | repeat TASK | dump TASK FOLDER | "
+      "pair TASK | doctor | baseline TASK | cases TASK...");
 }

@@ -60,7 +60,7 @@ std::string Suggestion(const CLI::App& app, const std::vector<std::string>& argu
 }
 
 void AddBenchOptions(CLI::App& app, WorkbenchOptions& bench) {
-  app.add_option("--device", bench.device, "auto or emulator")->capture_default_str();
+  app.add_option("--device", bench.device, "auto, emulator, cuda or cuda:N")->capture_default_str();
   app.add_option("--gpu", bench.gpu, "the GPU whose time is modelled (grove devices)")
       ->capture_default_str();
 }
@@ -139,7 +139,17 @@ int Dispatch(int argc, const char* const* argv) {
   std::string task;
   auto* tasks_show = tasks_app->add_subcommand("show", "one task: contract, cases, seed");
   tasks_show->add_option("name", task, "the task")->required();
-  auto* devices_app = app.add_subcommand("devices", "the GPUs whose times can be modelled");
+  auto* devices_app =
+      app.add_subcommand("devices", "the GPUs that are here, and those that can be modelled");
+  auto* doctor_app = app.add_subcommand("doctor", "what this machine has, and how fast it really is");
+  doctor_app->add_option("--device", common.bench.device, "auto or cuda:N")->capture_default_str();
+  BaselineOptions baseline;
+  auto* baseline_app =
+      app.add_subcommand("baseline", "the vendor library's and the seed's time for a task");
+  baseline_app->add_option("task", baseline.task, "the task")->required();
+  baseline_app->add_option("--cases", common.bench.cases, "scored cases (default: all)")
+      ->delimiter(',');
+  AddBenchOptions(*baseline_app, common.bench);
 
   try {
     app.parse(argc, argv);
@@ -171,6 +181,8 @@ int Dispatch(int argc, const char* const* argv) {
   if (tasks_show->parsed()) return TasksShowCommand(task, common);
   if (tasks_app->parsed()) return TasksCommand(common);
   if (devices_app->parsed()) return DevicesCommand(common);
+  if (doctor_app->parsed()) return DoctorCommand(common);
+  if (baseline_app->parsed()) return BaselineCommand(baseline, common);
   return kExitBadInput;
 }
 

@@ -53,5 +53,11 @@ int TasksCommand(const Common& common);
 int TasksShowCommand(const std::string& task, const Common& common);
 
 int DevicesCommand(const Common& common);
+int DoctorCommand(const Common& common);
+
+struct BaselineOptions {
+  std::string task;
+};
+int BaselineCommand(const BaselineOptions& options, const Common& common);
 
 }  // namespace grove::cli

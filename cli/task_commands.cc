@@ -1,4 +1,4 @@
-// `grove tasks`, `grove tasks show`, `grove devices` and `grove eval`.
+// `grove tasks`, `grove tasks show` and `grove eval`.
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -50,10 +50,22 @@ void PrintEvaluation(const eval::Evaluation& evaluation) {
                time.case_name, results::FormatTime(time.time),
                100 * time.impossible_floor.count() / time.time.count(),
                100 * time.class_floor.count() / time.time.count());
+    if (!time.modelled) {
+      fmt::print("          between {} and {}, {} samples, {} dropped, {:.2f} GHz, empty kernel {}\n",
+                 results::FormatTime(time.min), results::FormatTime(time.q3), time.samples.size(),
+                 time.throttled, time.mean_clock_ghz, results::FormatTime(time.empty_kernel));
+    }
+    for (const eval::ModeTime& mode : time.modes) {
+      if (mode.mode == "cold") continue;
+      fmt::print("          {:<6} {}{}\n", mode.mode,
+                 mode.samples.empty() ? "-" : results::FormatTime(mode.median),
+                 mode.note.empty() ? "" : "  (" + mode.note + ")");
+    }
     if (!time.note.empty()) fmt::print("          {}\n", time.note);
     for (const eval::LaunchReport& launch : time.launches) {
-      fmt::print("launch    {}: {}, bound by {}, occupancy {:.0f}% (limit: {})\n", launch.kernel,
-                 results::FormatTime(launch.time), launch.bound,
+      fmt::print("launch    {}: {}{}, occupancy {:.0f}% (limit: {})\n", launch.kernel,
+                 results::FormatTime(launch.time),
+                 launch.bound.empty() ? "" : ", bound by " + launch.bound,
                  100 * launch.occupancy.warps_share, launch.occupancy.limiter);
     }
   }
@@ -107,21 +119,6 @@ int TasksShowCommand(const std::string& name, const Common& common) {
     }
   }
   fmt::print("\n--- seed.cu\n{}\n--- seed.json\n{}\n", task->seed.source, task->seed.plan);
-  return kExitDone;
-}
-
-int DevicesCommand(const Common& common) {
-  if (common.json) {
-    fmt::print("{}\n", DevicesJson(eval::DeviceTable()));
-    return kExitDone;
-  }
-  fmt::print("{:<12} {:<7} {:>4} {:>9} {:>9} {:>12} {:>12} {:>12}\n", "name", "arch", "SMs",
-             "GB/s", "copy GB/s", "fp32 TFLOP/s", "tf32 TFLOP/s", "fp16 TFLOP/s");
-  for (const eval::DeviceSpec& device : eval::DeviceTable()) {
-    fmt::print("{:<12} {:<7} {:>4} {:>9.0f} {:>9.0f} {:>12.1f} {:>12.0f} {:>12.0f}\n", device.name,
-               device.arch, device.sm_count, device.memory_gbs, device.copy_gbs,
-               device.fp32_tflops, device.tf32_tflops, device.fp16_tflops);
-  }
   return kExitDone;
 }
 

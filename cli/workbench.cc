@@ -1,28 +1,69 @@
 #include "cli/workbench.h"
 
+#include <charconv>
+#include <system_error>
+
 #include "base/suggest.h"
 #include "codegen/compile_farm.h"
+#include "eval/cuda/cuda_device.h"
 #include "eval/emulator_device.h"
 #include "eval/model/device_spec.h"
 
 namespace grove::cli {
 namespace {
 
-Result<std::unique_ptr<eval::Device>> MakeDevice(const WorkbenchOptions& options) {
-  static const std::vector<std::string> kDevices = {"auto", "emulator"};
-  if (options.device != "auto" && options.device != "emulator") {
-    return Fail(ErrorCode::kNotFound, UnknownName("device", options.device, kDevices));
-  }
-  const eval::DeviceSpec* spec = eval::FindDevice(options.gpu);
+Failure UnknownDevice(const std::string& name) {
+  static const std::vector<std::string> kDevices = {"auto", "emulator", "cuda", "cuda:0"};
+  return Fail(ErrorCode::kNotFound, UnknownName("device", name, kDevices));
+}
+
+Result<std::unique_ptr<eval::Device>> MakeEmulator(const std::string& gpu) {
+  const eval::DeviceSpec* spec = eval::FindDevice(gpu);
   if (spec == nullptr) {
     std::vector<std::string> names;
     for (const eval::DeviceSpec& known : eval::DeviceTable()) names.push_back(known.name);
-    return Fail(ErrorCode::kNotFound, UnknownName("GPU", options.gpu, names));
+    return Fail(ErrorCode::kNotFound, UnknownName("GPU", gpu, names));
   }
   return eval::MakeEmulatorDevice(*spec, {});
 }
 
+Result<std::unique_ptr<eval::Device>> MakeGpu(int ordinal, codegen::Compiler& compiler) {
+  cuda::CudaOptions options;
+  options.ordinal = ordinal;
+  options.compiler = &compiler;
+  auto device = cuda::MakeCudaDevice(options);
+  if (!device) return Failure(std::move(device.error()));
+  return std::unique_ptr<eval::Device>(std::move(*device));
+}
+
+// "auto" takes the first GPU when there is one.
+Result<std::unique_ptr<eval::Device>> MakeDevice(const WorkbenchOptions& options,
+                                                 codegen::Compiler& compiler) {
+  if (options.device == "emulator") return MakeEmulator(options.gpu);
+  if (options.device == "auto") {
+    const auto gpus = cuda::ListGpus();
+    return gpus && !gpus->empty() ? MakeGpu(0, compiler) : MakeEmulator(options.gpu);
+  }
+  const auto ordinal = ParseCudaDevice(options.device);
+  if (!ordinal) return UnknownDevice(options.device);
+  return MakeGpu(*ordinal, compiler);
+}
+
 }  // namespace
+
+std::optional<int> ParseCudaDevice(std::string_view name) {
+  if (name == "cuda") return 0;
+  constexpr std::string_view kPrefix = "cuda:";
+  if (name.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
+  const std::string_view digits = name.substr(kPrefix.size());
+  int ordinal = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+  if (error != std::errc() || end != digits.data() + digits.size() || ordinal < 0) {
+    return std::nullopt;
+  }
+  return ordinal;
+}
 
 Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
                                                  const WorkbenchOptions& options) {
@@ -32,16 +73,21 @@ Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
   if (!loaded) return Failure(std::move(loaded.error()));
   bench->task = std::move(*loaded);
 
-  auto device = MakeDevice(options);
-  if (!device) return Failure(std::move(device.error()));
-  bench->device = std::move(*device);
-
+  // What is wrong with the names is said before any worker is started.
+  if (options.device != "auto" && options.device != "emulator" &&
+      !ParseCudaDevice(options.device)) {
+    return UnknownDevice(options.device);
+  }
   codegen::FarmOptions farm;
   farm.workers = options.jobs;
   farm.cache_folder = options.cache.empty() ? codegen::DefaultCacheFolder() : options.cache;
   auto compiler = codegen::MakeCompileFarm(farm);
   if (!compiler) return Failure(std::move(compiler.error()));
   bench->compiler = std::move(*compiler);
+
+  auto device = MakeDevice(options, *bench->compiler);
+  if (!device) return Failure(std::move(device.error()));
+  bench->device = std::move(*device);
 
   eval::EvaluatorOptions evaluation;
   evaluation.seed = options.seed;

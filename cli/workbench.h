@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -17,7 +19,7 @@
 namespace grove::cli {
 
 struct WorkbenchOptions {
-  std::string device = "auto";        // auto, emulator
+  std::string device = "auto";        // auto, emulator, cuda, cuda:N
   std::string gpu = "H200";           // which GPU the emulator models
   std::filesystem::path tasks;        // empty = seeds::DefaultTasksFolder()
   std::filesystem::path cache;        // empty = codegen::DefaultCacheFolder()
@@ -32,6 +34,9 @@ struct Workbench {
   std::unique_ptr<eval::Device> device;
   std::unique_ptr<eval::Evaluator> evaluator;
 };
+
+// The ordinal of "cuda" (0) or "cuda:N"; nullopt for anything else.
+std::optional<int> ParseCudaDevice(std::string_view name);
 
 // kNotFound for an unknown task, device or GPU, with the nearest valid name.
 Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,

@@ -4,6 +4,10 @@ target_compile_options(grove_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual
   -Wno-missing-field-initializers
   $<$<BOOL:${GROVE_WERROR}>:-Werror>)
+# GCC 12 reports overlapping copies inside std::string::assign that cannot be (GCC bug 105651).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(grove_options INTERFACE -Wno-restrict)
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND GROVE_MARCH)
   target_compile_options(grove_options INTERFACE -march=${GROVE_MARCH})
 endif()
@@ -13,6 +17,11 @@ if(GROVE_SANITIZE)
   target_compile_options(grove_options INTERFACE
     -fsanitize=${GROVE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(grove_options INTERFACE -fsanitize=${GROVE_SANITIZE})
+endif()
+if(GROVE_FUZZ)
+  set(GROVE_FUZZ_FLAGS -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  target_compile_options(grove_options INTERFACE ${GROVE_FUZZ_FLAGS})
+  target_link_options(grove_options INTERFACE ${GROVE_FUZZ_FLAGS})
 endif()
 find_program(GROVE_LLD NAMES ld.lld)
 if(GROVE_LLD AND NOT GROVE_SANITIZE)

@@ -1,5 +1,5 @@
-// Compilation as a service: text in, PTX and cubin and resources out. A compile error is an outcome,
-// not an Error.
+// Compilation as a service: text in, PTX and cubin and resources out. A compile error is an
+// outcome, not an Error.
 #pragma once
 
 #include <memory>
@@ -14,25 +14,25 @@
 namespace grove::codegen {
 
 struct CompileRequest {
-  std::string source;               // prelude included
-  std::string arch = "sm_90";       // sm_75 and newer; "sm_90a" for wgmma and setmaxnreg
-  std::vector<std::string> options; // further NVRTC options, part of the cache key
+  std::string source;                // prelude included
+  std::string arch = "sm_90";        // sm_75 and newer; "sm_90a" for wgmma and setmaxnreg
+  std::vector<std::string> options;  // further NVRTC options, part of the cache key
 };
 
 struct CompileOutcome {
   enum class Status {
     kOk,
-    kError,     // the compiler refused the text: see log
-    kTimeout,   // killed at the deadline
-    kMemory,    // killed at the memory limit
-    kCrashed,   // the compiler itself died
+    kError,    // the compiler refused the text: see log
+    kTimeout,  // killed at the deadline
+    kMemory,   // killed at the memory limit
+    kCrashed,  // the compiler itself died
   };
   Status status = Status::kError;
-  std::string log;    // the compiler's messages, sanitised: no host path
+  std::string log;  // the compiler's messages, sanitised: no host path
   std::string ptx;
   std::string cubin;  // ELF bytes
   std::vector<EntryPoint> entries;
-  Milliseconds time{0};     // of the compilation itself, also when it came from the cache
+  Milliseconds time{0};  // of the compilation itself, also when it came from the cache
   bool from_cache = false;
 
   bool ok() const { return status == Status::kOk; }

@@ -73,7 +73,8 @@ struct Step {
 };
 
 struct Variant {
-  std::optional<Expr> when;  // over dims, device constants and dtype names (1 when it is the case's)
+  std::optional<Expr>
+      when;  // over dims, device constants and dtype names (1 when it is the case's)
   std::vector<Workspace> workspaces;
   std::vector<TensorMap> tensor_maps;
   std::vector<Step> steps;
@@ -83,9 +84,9 @@ struct LaunchPlan {
   std::vector<Variant> variants;  // the first whose `when` holds is used
 };
 
-// The format is docs/plan.md. kInvalidInput with the place ("launches[1].grid[0], column 5: ..."; line
-// and column where it is not JSON) and what was expected. Unknown fields and duplicate names are
-// errors; names that clash with the task's are errors of ResolvePlan.
+// The format is docs/plan.md. kInvalidInput with the place ("launches[1].grid[0], column 5: ...";
+// line and column where it is not JSON) and what was expected. Unknown fields and duplicate names
+// are errors; names that clash with the task's are errors of ResolvePlan.
 Result<LaunchPlan> ParsePlan(std::string_view json);
 
 // The plan as canonical JSON (stable key order): the identity of a plan, whatever its formatting.
@@ -117,9 +118,9 @@ struct ResolvedWorkspace {
 
 struct ResolvedTensorMap {
   std::string name;
-  std::string tensor;                 // tensor or workspace name
+  std::string tensor;  // tensor or workspace name
   DType dtype = DType::kF32;
-  std::vector<std::int64_t> shape;    // outermost first
+  std::vector<std::int64_t> shape;  // outermost first
   std::vector<std::int64_t> box;
   std::vector<std::int64_t> element_strides;
   std::string swizzle, interleave, l2_promotion;
@@ -129,9 +130,9 @@ struct ResolvedTensorMap {
 struct ResolvedArg {
   enum class Kind { kTensor, kWorkspace, kTensorMap, kScalar };
   Kind kind = Kind::kScalar;
-  std::size_t index = 0;                // into Case::tensors, workspaces or tensor_maps
-  std::array<std::byte, 8> bytes{};     // scalar, little-endian
-  std::size_t size = 8;                 // bytes: 8 for pointers, 128 for tensor maps, 4 or 8 scalars
+  std::size_t index = 0;             // into Case::tensors, workspaces or tensor_maps
+  std::array<std::byte, 8> bytes{};  // scalar, little-endian
+  std::size_t size = 8;              // bytes: 8 for pointers, 128 for tensor maps, 4 or 8 scalars
 };
 
 struct ResolvedLaunch {
@@ -155,11 +156,11 @@ struct ResolvedPlan {
   std::vector<ResolvedLaunch> launches;  // in execution order
 };
 
-// Evaluates the plan for a case. kInvalidInput on no matching variant, an empty launch list, unknown
-// names, names that clash with the task's tensors, dims or scalars, overflow, sizes beyond the
-// device's limits (each with the place). Expressions see dims, loop variables, the task's integer
-// scalars, sm_count, max_shared and l2_bytes; `when` also dtype names (1 for the dtype of the first
-// input). Refuses 10^12 iterations without looping.
+// Evaluates the plan for a case. kInvalidInput on no matching variant, an empty launch list,
+// unknown names, names that clash with the task's tensors, dims or scalars, overflow, sizes beyond
+// the device's limits (each with the place). Expressions see dims, loop variables, the task's
+// integer scalars, sm_count, max_shared and l2_bytes; `when` also dtype names (1 for the dtype of
+// the first input). Refuses 10^12 iterations without looping.
 Result<ResolvedPlan> ResolvePlan(const LaunchPlan& plan, const seeds::Case& task_case,
                                  const DeviceLimits& limits);
 

@@ -109,11 +109,10 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     Level& level = open_.back();
-    if (level.value.kind == JsonValue::Kind::kArray) {
-      level.value.items.push_back(std::move(value));
-    } else {
-      level.value.members.emplace_back(std::move(level.key), std::move(value));
+    if (level.value.kind == JsonValue::Kind::kObject) {
+      level.value.keys.push_back(std::move(level.key));
     }
+    level.value.items.push_back(std::move(value));
     return true;
   }
 
@@ -126,9 +125,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 const JsonValue* JsonValue::Find(std::string_view name) const {
-  const auto found = std::find_if(members.begin(), members.end(),
-                                  [&](const auto& member) { return member.first == name; });
-  return found == members.end() ? nullptr : &found->second;
+  const auto found = std::find(keys.begin(), keys.end(), name);
+  return found == keys.end() ? nullptr : &items[static_cast<std::size_t>(found - keys.begin())];
 }
 
 std::string JsonValue::Describe() const {

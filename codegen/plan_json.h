@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -19,8 +18,8 @@ struct JsonValue {
   std::int64_t integer = 0;
   double real = 0;  // also set for integers, and for those beyond 64 bits (kind kReal)
   std::string string;
-  std::vector<JsonValue> items;                            // array
-  std::vector<std::pair<std::string, JsonValue>> members;  // object, in the order written
+  std::vector<JsonValue> items;   // array; object: the members' values, in the order written
+  std::vector<std::string> keys;  // object: the members' names
 
   // The member of that name, or nullptr.
   const JsonValue* Find(std::string_view name) const;

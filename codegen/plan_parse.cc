@@ -48,7 +48,7 @@ std::string Join(std::string_view place, std::string_view field) {
 
 Status CheckFields(const JsonValue& object, std::string_view place,
                    std::initializer_list<std::string_view> valid) {
-  for (const auto& [name, value] : object.members) {
+  for (const std::string& name : object.keys) {
     if (std::find(valid.begin(), valid.end(), name) != valid.end()) continue;
     const std::string quoted = Quoted(name);
     return Bad(place, UnknownName("field", std::string_view(quoted).substr(1, quoted.size() - 2),
@@ -417,11 +417,12 @@ class VariantReader {
     if (Status s = CheckFields(value, place, {"i32", "i64", "f32", "f64"}); !s) {
       return Fail(std::move(s).error());
     }
-    if (value.members.size() != 1) {
+    if (value.items.size() != 1) {
       return Bad(place, fmt::format("expected exactly one of i32, i64, f32, f64, found {}",
-                                    value.members.size()));
+                                    value.items.size()));
     }
-    const auto& [type, inner] = value.members[0];
+    const std::string& type = value.keys[0];
+    const JsonValue& inner = value.items[0];
     const std::string at = Join(place, type);
     arg.type = *ScalarTypeFromName(type);
     const bool real = arg.type == ScalarType::kF32 || arg.type == ScalarType::kF64;

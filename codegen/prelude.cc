@@ -58,7 +58,8 @@ std::string Prelude(const seeds::Case& task_case) {
   }
   // nvcc includes its runtime header, and with it the C ones, by itself; models rely on INFINITY,
   // FLT_MAX and uint32_t without an #include. All four are served from memory (codegen/headers.h).
-  std::string text = "#include <math.h>\n#include <float.h>\n#include <limits.h>\n#include <stdint.h>\n";
+  std::string text =
+      "#include <math.h>\n#include <float.h>\n#include <limits.h>\n#include <stdint.h>\n";
   if (half) text += "#include <cuda_fp16.h>\n";
   if (bfloat) text += "#include <cuda_bf16.h>\n";
   text += "namespace dim {\n";

@@ -75,7 +75,8 @@ bool IsPlanTag(std::string_view tag) {
 // Splits into blocks and prose.
 Reply SplitReply(std::string_view text) {
   Reply reply;
-  std::optional<Fence> open;
+  Fence open;  // of the block being read, when `inside`
+  bool inside = false;
   std::size_t line_number = 0;
   while (!text.empty()) {
     ++line_number;
@@ -86,11 +87,12 @@ Reply SplitReply(std::string_view text) {
     const std::optional<Fence> fence = ReadFence(line);
     const auto start_block = [&] {
       open = *fence;
+      inside = true;
       Block& block = reply.blocks.emplace_back();
       block.tag = TagOf(fence->info);
       block.line = line_number;
     };
-    if (!open) {
+    if (!inside) {
       if (fence) {
         start_block();
       } else {
@@ -99,10 +101,10 @@ Reply SplitReply(std::string_view text) {
       }
       continue;
     }
-    if (fence && fence->mark == open->mark && fence->length >= open->length) {
+    if (fence && fence->mark == open.mark && fence->length >= open.length) {
       if (fence->info.empty()) {
         reply.blocks.back().closed = true;
-        open.reset();
+        inside = false;
         continue;
       }
       // A fence with a language inside a block of the same length: the block before was never
@@ -114,7 +116,7 @@ Reply SplitReply(std::string_view text) {
       }
     }
     const std::size_t indent =
-        std::min({open->indent, line.size(), std::min(line.find_first_not_of(" \t"), line.size())});
+        std::min({open.indent, line.size(), std::min(line.find_first_not_of(" \t"), line.size())});
     reply.blocks.back().text += line.substr(indent);
     reply.blocks.back().text += '\n';
   }

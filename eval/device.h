@@ -3,8 +3,8 @@
 // emulator (eval/emulator_device.h) and a GPU (eval/cuda/).
 //
 // Data a candidate could abuse stays on the device's side: inputs are drawn by the device from
-// (case, seed), the reference runs there first, and its output is never in memory that the candidate
-// can address.
+// (case, seed), the reference runs there first, and its output is never in memory that the
+// candidate can address.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ struct CaseContext {
 struct CheckRequest {
   const CaseContext* context = nullptr;
   const Prepared* candidate = nullptr;
-  std::uint64_t seed = 0;   // of the inputs
+  std::uint64_t seed = 0;  // of the inputs
   // Also look for shared-memory races and reads of memory nobody wrote, where the device can.
   bool detect = false;
   // Executions on the same inputs; their outputs must agree bitwise.
@@ -58,8 +58,8 @@ struct CheckRequest {
 
 struct CheckOutcome {
   std::optional<ExecutionFault> fault;
-  bool deterministic = true;          // all runs agreed bitwise
-  std::vector<ErrorReport> errors;    // one per output tensor, in the task's order
+  bool deterministic = true;        // all runs agreed bitwise
+  std::vector<ErrorReport> errors;  // one per output tensor, in the task's order
   // An output element that kept its poison under both poisons.
   std::optional<std::size_t> unwritten_tensor;  // index into Case::tensors
   std::int64_t unwritten_element = -1;
@@ -69,7 +69,7 @@ struct TimeRequest {
   const CaseContext* context = nullptr;
   const Prepared* candidate = nullptr;
   std::uint64_t seed = 0;
-  Nanoseconds floor{0};      // impossible-floor, to size the measurement
+  Nanoseconds floor{0};  // impossible-floor, to size the measurement
 };
 
 // What is known of one launch of the plan beside its time.
@@ -77,7 +77,7 @@ struct LaunchReport {
   std::string kernel;
   Nanoseconds time{0};
   Occupancy occupancy;
-  std::string bound;        // "memory", "fp32", ... (modelled), empty when measured
+  std::string bound;  // "memory", "fp32", ... (modelled), empty when measured
   double dram_bytes = 0;
 };
 
@@ -88,21 +88,21 @@ struct ModeTime {
   std::string mode;
   std::vector<Nanoseconds> samples;  // all that were kept
   Nanoseconds min{0}, median{0}, q3{0};
-  double relative_stderr = 0;        // of the mean
-  std::string stopped;               // why it ended: "precise", "noise stable", "wall limit", ...
-  std::string note;                  // why the mode is absent, empty otherwise
+  double relative_stderr = 0;  // of the mean
+  std::string stopped;         // why it ended: "precise", "noise stable", "wall limit", ...
+  std::string note;            // why the mode is absent, empty otherwise
 };
 
 struct TimeOutcome {
   std::optional<ExecutionFault> fault;
-  Nanoseconds time{0};       // of one execution of the plan, median; the cold one when measured
-  Nanoseconds min{0}, q3{0};            // the interval around it, when measured
+  Nanoseconds time{0};        // of one execution of the plan, median; the cold one when measured
+  Nanoseconds min{0}, q3{0};  // the interval around it, when measured
   bool modelled = false;
-  std::vector<Nanoseconds> samples;     // all of them, when measured
-  std::vector<ModeTime> modes;          // when measured
-  int throttled = 0;         // samples dropped because the clock was below 75% of the default
-  double mean_clock_ghz = 0;            // SM clock over the kept samples; 0 = not known
-  Nanoseconds empty_kernel{0};          // an empty kernel measured the same way; 0 = not measured
+  std::vector<Nanoseconds> samples;  // all of them, when measured
+  std::vector<ModeTime> modes;       // when measured
+  int throttled = 0;            // samples dropped because the clock was below 75% of the default
+  double mean_clock_ghz = 0;    // SM clock over the kept samples; 0 = not known
+  Nanoseconds empty_kernel{0};  // an empty kernel measured the same way; 0 = not measured
   std::vector<LaunchReport> launches;
   // Recheck of what the timed execution wrote: errors over the elements covered.
   std::vector<ErrorReport> errors;
@@ -120,8 +120,8 @@ struct PairRequest {
 struct PairOutcome {
   std::optional<ExecutionFault> fault;
   std::vector<Nanoseconds> base, challenger;  // sample i of both was taken side by side
-  double ratio = 1;          // challenger / base, of the medians
-  double mean_delta = 0;     // mean of (challenger - base) / base
+  double ratio = 1;                           // challenger / base, of the medians
+  double mean_delta = 0;                      // mean of (challenger - base) / base
   double delta_stderr = 0;
   enum class Result { kFaster, kSlower, kTie } result = Result::kTie;  // inside the noise is a tie
 };
@@ -130,10 +130,11 @@ struct PairOutcome {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual std::string name() const = 0;       // "emulator", "cuda:0"
-  virtual const DeviceSpec& spec() const = 0; // what it is, or what it models
+  virtual std::string name() const = 0;        // "emulator", "cuda:0"
+  virtual const DeviceSpec& spec() const = 0;  // what it is, or what it models
   virtual codegen::DeviceLimits limits() const = 0;
-  // An Error is our own failure (no memory on the host, worker gone for good), never the candidate's.
+  // An Error is our own failure (no memory on the host, worker gone for good), never the
+  // candidate's.
   virtual Result<CheckOutcome> Check(const CheckRequest& request) = 0;
   virtual Result<TimeOutcome> Time(const TimeRequest& request) = 0;
   // kUnavailable on devices that do not measure.

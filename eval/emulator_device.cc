@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -37,17 +38,28 @@ constexpr std::size_t kManyLaunches = 32;
 VerdictKind KindOf(emulator::Fault::Kind kind) {
   using Kind = emulator::Fault::Kind;
   switch (kind) {
-    case Kind::kOutOfBounds: return VerdictKind::kOutOfBounds;
-    case Kind::kWriteToInput: return VerdictKind::kInputModified;
-    case Kind::kMisaligned: return VerdictKind::kMisaligned;
-    case Kind::kRace: return VerdictKind::kRace;
-    case Kind::kUninitialised: return VerdictKind::kUninitialised;
-    case Kind::kBarrierDivergence: return VerdictKind::kBarrierDivergence;
-    case Kind::kTrap: return VerdictKind::kTrap;
-    case Kind::kBudget: return VerdictKind::kTimeout;
-    case Kind::kUnsupported: return VerdictKind::kUnsupported;
-    case Kind::kStackOverflow: return VerdictKind::kTrap;
-    case Kind::kBadLaunch: return VerdictKind::kPlanError;
+    case Kind::kOutOfBounds:
+      return VerdictKind::kOutOfBounds;
+    case Kind::kWriteToInput:
+      return VerdictKind::kInputModified;
+    case Kind::kMisaligned:
+      return VerdictKind::kMisaligned;
+    case Kind::kRace:
+      return VerdictKind::kRace;
+    case Kind::kUninitialised:
+      return VerdictKind::kUninitialised;
+    case Kind::kBarrierDivergence:
+      return VerdictKind::kBarrierDivergence;
+    case Kind::kTrap:
+      return VerdictKind::kTrap;
+    case Kind::kBudget:
+      return VerdictKind::kTimeout;
+    case Kind::kUnsupported:
+      return VerdictKind::kUnsupported;
+    case Kind::kStackOverflow:
+      return VerdictKind::kTrap;
+    case Kind::kBadLaunch:
+      return VerdictKind::kPlanError;
   }
   return VerdictKind::kInfrastructure;
 }
@@ -80,8 +92,7 @@ class PlanMemory {
   };
 
   static Result<std::unique_ptr<PlanMemory>> Make(const codegen::ResolvedPlan& plan,
-                                                  const Case& task_case,
-                                                  const TensorMemory& inputs,
+                                                  const Case& task_case, const TensorMemory& inputs,
                                                   const TensorMemory& outputs,
                                                   const Options& options) {
     auto memory = std::make_unique<PlanMemory>();
@@ -173,8 +184,7 @@ std::optional<ExecutionFault> ExecuteWhole(const emulator::Module& module,
                                            const codegen::ResolvedPlan& plan, PlanMemory& memory,
                                            const emulator::LaunchOptions& options) {
   for (const codegen::ResolvedLaunch& launch : plan.launches) {
-    const auto outcome =
-        emulator::Run(module, memory.Configure(launch), memory.space(), options);
+    const auto outcome = emulator::Run(module, memory.Configure(launch), memory.space(), options);
     if (outcome.fault) return ToExecutionFault(*outcome.fault, launch.kernel);
   }
   return std::nullopt;
@@ -321,8 +331,8 @@ Result<std::shared_ptr<TensorMemory>> EmulatorDevice::Inputs(const CaseContext& 
     for (std::size_t i = 0; i < memory->size(); ++i) {
       const Tensor& tensor = task_case.tensors[i];
       if (tensor.role != TensorRole::kInput) continue;
-      FillInput(tensor, seed, i, (*memory)[i].bytes().first(
-                                     static_cast<std::size_t>(tensor.bytes().value)));
+      FillInput(tensor, seed, i,
+                (*memory)[i].bytes().first(static_cast<std::size_t>(tensor.bytes().value)));
       bytes += tensor.bytes().value;
     }
     return Made{std::make_shared<TensorMemory>(std::move(*memory)), bytes};
@@ -348,8 +358,8 @@ Result<std::shared_ptr<Reference>> EmulatorDevice::ReferenceOf(const CaseContext
 
 Status EmulatorDevice::RunReference(const CaseContext& context, const TensorMemory& inputs,
                                     Reference& reference, std::vector<std::int64_t> blocks) {
-  auto memory = PlanMemory::Make(context.reference.plan, context.task_case(), inputs,
-                                 reference.outputs, {});
+  auto memory =
+      PlanMemory::Make(context.reference.plan, context.task_case(), inputs, reference.outputs, {});
   if (!memory) return Failure(std::move(memory.error()));
   emulator::LaunchOptions options;
   options.instruction_budget = kReferenceBudget;
@@ -357,9 +367,8 @@ Status EmulatorDevice::RunReference(const CaseContext& context, const TensorMemo
     emulator::LaunchConfig config = (*memory)->Configure(launch);
     config.blocks = blocks;
     // Isolated for the same reason as in OnceCache: the caller holds the reference's lock.
-    const auto outcome = tbb::this_task_arena::isolate([&] {
-      return emulator::Run(*reference.module, config, (*memory)->space(), options);
-    });
+    const auto outcome = tbb::this_task_arena::isolate(
+        [&] { return emulator::Run(*reference.module, config, (*memory)->space(), options); });
     if (outcome.fault) {
       return Fail(ErrorCode::kInternal,
                   fmt::format("reference of task {}, case {}: {}", context.task->name,
@@ -384,8 +393,7 @@ Status EmulatorDevice::CoverReference(const CaseContext& context, const TensorMe
                                       Reference& reference) {
   const std::scoped_lock lock(reference.mutex);
   if (reference.complete) return {};
-  const std::int64_t per_block =
-      context.task->reference_elements_per_block[context.case_index];
+  const std::int64_t per_block = context.task->reference_elements_per_block[context.case_index];
   const std::int64_t blocks = context.reference.plan.launches.front().blocks();
   reference.blocks_done.resize(static_cast<std::size_t>(blocks));
   std::vector<std::int64_t> missing;
@@ -500,6 +508,22 @@ Result<CheckOutcome> EmulatorDevice::Check(const CheckRequest& request) {
   return outcome;
 }
 
+// All tensors and workspaces that a launch is given.
+static Bytes FootprintOf(const codegen::ResolvedLaunch& launch, const codegen::ResolvedPlan& plan,
+                         const Case& task_case) {
+  std::set<std::pair<codegen::ResolvedArg::Kind, std::size_t>> counted;
+  Bytes sum;
+  for (const codegen::ResolvedArg& arg : launch.args) {
+    if (!counted.insert({arg.kind, arg.index}).second) continue;
+    if (arg.kind == codegen::ResolvedArg::Kind::kTensor) {
+      sum = sum + task_case.tensors[arg.index].bytes();
+    } else if (arg.kind == codegen::ResolvedArg::Kind::kWorkspace) {
+      sum = sum + plan.workspaces[arg.index].bytes();
+    }
+  }
+  return sum;
+}
+
 // What sampling every launch of a plan gave.
 struct EmulatorDevice::Sample {
   std::optional<ExecutionFault> fault;
@@ -515,12 +539,13 @@ Result<EmulatorDevice::Sample> EmulatorDevice::SampleLaunches(const TimeRequest&
   const codegen::ResolvedPlan& plan = request.candidate->plan;
   Sample sample;
   using Shape = std::tuple<std::string, std::array<std::int64_t, 3>, std::array<std::int64_t, 3>>;
-  std::map<Shape, LaunchReport> seen;
+  std::map<Shape, std::size_t> seen;  // index of the first launch of a shape
+  std::vector<ModelledLaunch> launches;
   for (const codegen::ResolvedLaunch& launch : plan.launches) {
     const Shape shape{launch.kernel, launch.grid, launch.block};
     if (plan.launches.size() > kManyLaunches && seen.contains(shape)) {
-      sample.launches.push_back(seen[shape]);
-      sample.time += seen[shape].time;
+      sample.launches.push_back(sample.launches[seen[shape]]);
+      launches.push_back(launches[seen[shape]]);
       continue;
     }
     const auto& entries = request.candidate->compiled->entries;
@@ -554,21 +579,24 @@ Result<EmulatorDevice::Sample> EmulatorDevice::SampleLaunches(const TimeRequest&
       sample.fault = ToExecutionFault(*outcome.fault, launch.kernel);
       return sample;
     }
-    const ModelledLaunch modelled = ModelLaunch(model_, launch, *entry, outcome.counters);
+    const ModelledLaunch modelled =
+        ModelLaunch(model_, launch, *entry, outcome.counters,
+                    FootprintOf(launch, plan, request.context->task_case()));
     LaunchReport report;
     report.kernel = launch.kernel;
     report.time = modelled.time;
     report.occupancy = modelled.occupancy;
     report.bound = modelled.bound;
     report.dram_bytes = modelled.dram_bytes;
-    sample.time += modelled.time;
+    launches.push_back(modelled);
     sample.atomics += outcome.counters.atomics;
     const std::int64_t blocks = std::max<std::int64_t>(outcome.counters.blocks, 1);
     sample.estimated_instructions +=
         outcome.counters.thread_instructions / blocks * launch.blocks();
-    seen[shape] = report;
+    seen.emplace(shape, sample.launches.size());
     sample.launches.push_back(std::move(report));
   }
+  sample.time = SumLaunches(launches);
   return sample;
 }
 
@@ -594,9 +622,9 @@ Status EmulatorDevice::SpotCheck(const TimeRequest& request, const TensorMemory&
     if (!reference) return Failure(std::move(reference.error()));
     if (auto done = CoverReference(context, inputs, ranges, **reference); !done) return done;
     const auto* expected = reinterpret_cast<const double*>((*reference)->outputs[i].data());
-    outcome.errors.push_back(Compare(
-        tensor, outputs[i].bytes(), {expected, static_cast<std::size_t>(tensor.elements())},
-        task_case.row_elements, ranges));
+    outcome.errors.push_back(Compare(tensor, outputs[i].bytes(),
+                                     {expected, static_cast<std::size_t>(tensor.elements())},
+                                     task_case.row_elements, ranges));
     for (const ElementRange& range : ranges) covered += range.end - range.begin;
     total += tensor.elements();
   }
@@ -658,8 +686,9 @@ Result<TimeOutcome> EmulatorDevice::Time(const TimeRequest& request) {
   outcome.time = sample->time;
   if (outcome.fault) return outcome;
 
-  const bool independent_blocks = plan.launches.size() == 1 && sample->atomics == 0 &&
-                                  context.task->reference_elements_per_block[context.case_index] > 0;
+  const bool independent_blocks =
+      plan.launches.size() == 1 && sample->atomics == 0 &&
+      context.task->reference_elements_per_block[context.case_index] > 0;
   Status checked;
   if (independent_blocks) {
     checked = SpotCheck(request, **inputs, *outputs, outcome);

@@ -4,8 +4,8 @@
 // A large scored case is not executed whole: a stratified sample of its blocks is, on the real
 // inputs, and what those blocks wrote is compared with the reference (so a kernel that is right for
 // small cases only is still found out). Plans of several launches, whose later launches need the
-// whole output of the earlier ones, are executed whole when the sample says that this is affordable;
-// where it is not, the time outcome says that the case was not rechecked.
+// whole output of the earlier ones, are executed whole when the sample says that this is
+// affordable; where it is not, the time outcome says that the case was not rechecked.
 #pragma once
 
 #include <cstdint>

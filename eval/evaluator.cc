@@ -20,11 +20,16 @@ using seeds::CaseRole;
 
 Stage StageOf(CaseRole role) {
   switch (role) {
-    case CaseRole::kSmoke: return Stage::kSmoke;
-    case CaseRole::kSweep: return Stage::kSweep;
-    case CaseRole::kStability: return Stage::kStability;
-    case CaseRole::kEdge: return Stage::kEdge;
-    case CaseRole::kScored: return Stage::kTiming;
+    case CaseRole::kSmoke:
+      return Stage::kSmoke;
+    case CaseRole::kSweep:
+      return Stage::kSweep;
+    case CaseRole::kStability:
+      return Stage::kStability;
+    case CaseRole::kEdge:
+      return Stage::kEdge;
+    case CaseRole::kScored:
+      return Stage::kTiming;
   }
   return Stage::kSweep;
 }
@@ -63,11 +68,16 @@ Verdict Failed(VerdictKind kind, Stage stage, const Case& task_case, std::string
 VerdictKind KindOf(codegen::CompileOutcome::Status status) {
   using Status = codegen::CompileOutcome::Status;
   switch (status) {
-    case Status::kOk: return VerdictKind::kPass;
-    case Status::kError: return VerdictKind::kCompileError;
-    case Status::kTimeout: return VerdictKind::kCompileTimeout;
-    case Status::kMemory: return VerdictKind::kCompileMemory;
-    case Status::kCrashed: return VerdictKind::kCompileError;
+    case Status::kOk:
+      return VerdictKind::kPass;
+    case Status::kError:
+      return VerdictKind::kCompileError;
+    case Status::kTimeout:
+      return VerdictKind::kCompileTimeout;
+    case Status::kMemory:
+      return VerdictKind::kCompileMemory;
+    case Status::kCrashed:
+      return VerdictKind::kCompileError;
   }
   return VerdictKind::kInfrastructure;
 }
@@ -110,9 +120,8 @@ Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
         message = fmt::format(
             "{}: relative L2 error {:.3g} in row {} (allowed {:.3g}), largest scaled error {:.3g} "
             "(allowed {:.3g}) at element {}: expected {:.9g}, got {:.9g}",
-            tensor.name, report.worst_row_l2, report.worst_row, tolerance.row_l2,
-            report.scaled_max, tolerance.scaled_max, report.worst_element, report.expected,
-            report.got);
+            tensor.name, report.worst_row_l2, report.worst_row, tolerance.row_l2, report.scaled_max,
+            tolerance.scaled_max, report.worst_element, report.expected, report.got);
         if (lower) {
           message += fmt::format("; class {} where {} is demanded", seeds::Name(*achieved),
                                  seeds::Name(task.demanded));
@@ -167,8 +176,8 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Create(const seeds::Task& task,
       error = outcome.error();
     } else if (!outcome->prepared) {
       error = Error{ErrorCode::kInvalidInput,
-                    fmt::format("reference of task {}, case {}: {}", task.name,
-                                task.cases[i].name, outcome->verdict.message)};
+                    fmt::format("reference of task {}, case {}: {}", task.name, task.cases[i].name,
+                                outcome->verdict.message)};
     } else {
       evaluator->contexts_[i] = {&task, i, std::move(*outcome->prepared)};
     }
@@ -276,9 +285,9 @@ struct Evaluator::Run {
           Failed(outcome->fault->kind, stage, task_case, std::move(outcome->fault->message));
     } else if (outcome->unwritten_tensor) {
       const seeds::Tensor& tensor = task_case.tensors[*outcome->unwritten_tensor];
-      result.verdict = Failed(VerdictKind::kUnwritten, stage, task_case,
-                              fmt::format("{}[{}] was never written", tensor.name,
-                                          outcome->unwritten_element));
+      result.verdict =
+          Failed(VerdictKind::kUnwritten, stage, task_case,
+                 fmt::format("{}[{}] was never written", tensor.name, outcome->unwritten_element));
       result.verdict->tensor = tensor.name;
       result.verdict->element = outcome->unwritten_element;
     } else {
@@ -289,8 +298,7 @@ struct Evaluator::Run {
                              judgement.error, judgement.tolerance});
     if (!result.verdict && runs > 1) {
       const bool fine = outcome->deterministic || context.task->allow_nondeterminism;
-      result.stages.push_back(
-          {Stage::kDeterminism, task_case.name, fine, Milliseconds(0), 0, 0});
+      result.stages.push_back({Stage::kDeterminism, task_case.name, fine, Milliseconds(0), 0, 0});
       if (!fine) {
         result.verdict =
             Failed(VerdictKind::kNondeterministic, Stage::kDeterminism, task_case,
@@ -319,8 +327,10 @@ struct Evaluator::Run {
 
   Result<Evaluation> Evaluate() {
     evaluation.stages.push_back({Stage::kParse, "", true, Milliseconds(0), 0, 0});
-    if (auto done = Check(); !done) return Failure(std::move(done.error()));
-    else if (*done) return std::move(evaluation);
+    if (auto done = Check(); !done)
+      return Failure(std::move(done.error()));
+    else if (*done)
+      return std::move(evaluation);
     if (auto timed = TimeAll(); !timed) return Failure(std::move(timed.error()));
     return std::move(evaluation);
   }
@@ -384,7 +394,8 @@ struct Evaluator::Run {
     evaluation.verdict.message.clear();
     if (scored > 0) evaluation.score = Nanoseconds(std::exp(log_sum / scored));
     std::int64_t longest = 1;
-    for (const std::int64_t reduction : self.task_.reduction) longest = std::max(longest, reduction);
+    for (const std::int64_t reduction : self.task_.reduction)
+      longest = std::max(longest, reduction);
     evaluation.measured_class = ClassifyError(evaluation.worst_error, longest);
     return {};
   }
@@ -427,14 +438,13 @@ struct Evaluator::Run {
                        fmt::format("{:.0f} ns is below the floor of {:.0f} ns on {}",
                                    outcome->time.count(), floor.count(), spec.name));
     }
-    evaluation.stages.push_back(
-        {Stage::kTiming, task_case.name, !verdict, watch.elapsed(), 0, 0});
+    evaluation.stages.push_back({Stage::kTiming, task_case.name, !verdict, watch.elapsed(), 0, 0});
     if (!verdict && !outcome->errors.empty()) {
       stage = Stage::kRecheck;
       judgement = Judge(*context.task, index, stage, outcome->errors);
       verdict = std::move(judgement.verdict);
-      evaluation.stages.push_back({stage, task_case.name, !verdict, Milliseconds(0),
-                                   judgement.error, judgement.tolerance});
+      evaluation.stages.push_back(
+          {stage, task_case.name, !verdict, Milliseconds(0), judgement.error, judgement.tolerance});
       evaluation.worst_error = std::max(evaluation.worst_error, judgement.error);
     }
     if (verdict) {
@@ -447,12 +457,17 @@ struct Evaluator::Run {
     time.time = outcome->time;
     time.modelled = outcome->modelled;
     time.impossible_floor = floor;
-    time.class_floor =
-        ClassFloor(spec, self.task_.demanded, task_case.flops, task_case.min_bytes);
+    time.class_floor = ClassFloor(spec, self.task_.demanded, task_case.flops, task_case.min_bytes);
     time.checked_share = outcome->checked_share;
     time.note = std::move(outcome->note);
     time.launches = std::move(outcome->launches);
+    time.min = outcome->min;
+    time.q3 = outcome->q3;
     time.samples = std::move(outcome->samples);
+    time.modes = std::move(outcome->modes);
+    time.throttled = outcome->throttled;
+    time.mean_clock_ghz = outcome->mean_clock_ghz;
+    time.empty_kernel = outcome->empty_kernel;
     evaluation.modelled = evaluation.modelled || outcome->modelled;
     evaluation.times.push_back(std::move(time));
     return std::optional<Nanoseconds>(outcome->time);

@@ -25,7 +25,7 @@ struct StageRecord {
   std::string case_name;
   bool passed = false;
   Milliseconds duration{0};
-  double error = 0;      // worst relative L2 of a row, where values were compared
+  double error = 0;  // worst relative L2 of a row, where values were compared
   double tolerance = 0;
 };
 
@@ -38,7 +38,14 @@ struct CaseTime {
   double checked_share = 0;  // of the outputs, rechecked after timing
   std::string note;
   std::vector<LaunchReport> launches;
+  // When measured: the interval of the median, the samples of the cold mode, the other modes, and
+  // what the measurement went through.
+  Nanoseconds min{0}, q3{0};
   std::vector<Nanoseconds> samples;
+  std::vector<ModeTime> modes;
+  int throttled = 0;            // samples dropped
+  double mean_clock_ghz = 0;    // 0 = not known
+  Nanoseconds empty_kernel{0};  // measured the same way; 0 = not measured
 };
 
 // Resources of one compiled kernel in one scored case.
@@ -50,17 +57,17 @@ struct KernelRecord {
 struct Evaluation {
   Verdict verdict;
   std::vector<StageRecord> stages;
-  std::vector<CaseTime> times;        // one per scored case, when timed
+  std::vector<CaseTime> times;  // one per scored case, when timed
   std::vector<KernelRecord> kernels;
   std::optional<seeds::PrecisionClass> measured_class;  // of the worst checked case
-  double worst_error = 0;             // relative L2, over the ordinary cases
-  std::optional<Nanoseconds> score;   // geometric mean over the scored cases; only with kPass
-  bool modelled = false;              // the score is a modelled time
+  double worst_error = 0;                               // relative L2, over the ordinary cases
+  std::optional<Nanoseconds> score;  // geometric mean over the scored cases; only with kPass
+  bool modelled = false;             // the score is a modelled time
 };
 
 struct EvaluatorOptions {
-  std::uint64_t seed = 1;             // of every input; the verdict's payload names the draw
-  std::string arch = "sm_90";         // compilation target
+  std::uint64_t seed = 1;      // of every input; the verdict's payload names the draw
+  std::string arch = "sm_90";  // compilation target
   // Names of the scored cases to time; empty = all of them.
   std::vector<std::string> cases;
   int determinism_runs = 3;

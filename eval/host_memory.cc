@@ -15,9 +15,8 @@ Result<HostMemory> HostMemory::Allocate(Bytes size) {
   void* memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
-    return Fail(ErrorCode::kResource,
-                fmt::format("cannot reserve {} bytes of host memory: {}", length,
-                            std::strerror(errno)));
+    return Fail(ErrorCode::kResource, fmt::format("cannot reserve {} bytes of host memory: {}",
+                                                  length, std::strerror(errno)));
   }
   return HostMemory(static_cast<std::byte*>(memory), length);
 }

@@ -1,5 +1,5 @@
-// Zero-filled host memory whose pages exist only once touched: the outputs of a case of which only a
-// sample of blocks is executed stay small, however large the tensors are.
+// Zero-filled host memory whose pages exist only once touched: the outputs of a case of which only
+// a sample of blocks is executed stay small, however large the tensors are.
 #pragma once
 
 #include <cstddef>

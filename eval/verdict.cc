@@ -42,16 +42,26 @@ constexpr std::array kRows = {
 
 std::string_view Name(Stage stage) {
   switch (stage) {
-    case Stage::kParse: return "parse";
-    case Stage::kCompile: return "compile";
-    case Stage::kSmoke: return "smoke";
-    case Stage::kSweep: return "sweep";
-    case Stage::kStability: return "stability";
-    case Stage::kDeterminism: return "determinism";
-    case Stage::kEdge: return "edge";
-    case Stage::kIntegrity: return "integrity";
-    case Stage::kTiming: return "timing";
-    case Stage::kRecheck: return "recheck";
+    case Stage::kParse:
+      return "parse";
+    case Stage::kCompile:
+      return "compile";
+    case Stage::kSmoke:
+      return "smoke";
+    case Stage::kSweep:
+      return "sweep";
+    case Stage::kStability:
+      return "stability";
+    case Stage::kDeterminism:
+      return "determinism";
+    case Stage::kEdge:
+      return "edge";
+    case Stage::kIntegrity:
+      return "integrity";
+    case Stage::kTiming:
+      return "timing";
+    case Stage::kRecheck:
+      return "recheck";
   }
   return "unknown";
 }

@@ -10,23 +10,32 @@ namespace grove::eval {
 
 // The stages in order, cheapest first; a candidate stops at its first failure.
 enum class Stage {
-  kParse, kCompile, kSmoke, kSweep, kStability, kDeterminism, kEdge, kIntegrity, kTiming, kRecheck,
+  kParse,
+  kCompile,
+  kSmoke,
+  kSweep,
+  kStability,
+  kDeterminism,
+  kEdge,
+  kIntegrity,
+  kTiming,
+  kRecheck,
 };
 std::string_view Name(Stage stage);
 
 enum class VerdictKind {
-  kPass,               // correct in the demanded class, and timed
-  kParseError,         // no usable source or plan in the reply, or the source is refused
-  kPlanError,          // the plan does not fit the task, the compiled kernel or the device
+  kPass,        // correct in the demanded class, and timed
+  kParseError,  // no usable source or plan in the reply, or the source is refused
+  kPlanError,   // the plan does not fit the task, the compiled kernel or the device
   kCompileError,
   kCompileTimeout,
   kCompileMemory,
-  kWrongResult,        // error against fp64 too large on ordinary inputs
-  kUnstable,           // correct on ordinary inputs, wrong on adversarial ones
+  kWrongResult,  // error against fp64 too large on ordinary inputs
+  kUnstable,     // correct on ordinary inputs, wrong on adversarial ones
   kNondeterministic,
-  kUnwritten,          // an output element kept its poison
+  kUnwritten,  // an output element kept its poison
   kInputModified,
-  kOutOfBounds,        // access outside every tensor, workspace and shared array, or a guard zone hit
+  kOutOfBounds,  // access outside every tensor, workspace and shared array, or a guard zone hit
   kMisaligned,
   kUninitialised,      // a result depends on memory nobody wrote
   kRace,               // two threads of a block touch shared memory without a barrier between
@@ -48,15 +57,15 @@ std::string_view Describe(VerdictKind kind);
 struct Verdict {
   VerdictKind kind = VerdictKind::kInfrastructure;
   Stage stage = Stage::kParse;
-  std::string case_name;        // empty when it belongs to no case
-  std::string message;          // what happened and where; carries no host path
-  std::uint64_t seed = 0;       // of the inputs
+  std::string case_name;   // empty when it belongs to no case
+  std::string message;     // what happened and where; carries no host path
+  std::uint64_t seed = 0;  // of the inputs
   // The worst element, for errors of value.
   std::string tensor;
-  std::int64_t element = -1;    // flattened index; -1 = none
+  std::int64_t element = -1;  // flattened index; -1 = none
   double expected = 0;
   double got = 0;
-  double error = 0;             // relative L2 of the worst row, or scaled maximum, whichever failed
+  double error = 0;  // relative L2 of the worst row, or scaled maximum, whichever failed
   double tolerance = 0;
 
   bool passed() const { return kind == VerdictKind::kPass; }

@@ -94,11 +94,11 @@ void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
   };
   for (const CaseTimeRow& t : e.case_times) {
     Query(c,
-          "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+          "?, ?)",
           id, t.case_name, t.kind, t.mode, t.time.count(), ns(t.low), ns(t.high),
           Finite(t.floor.count()), Finite(t.class_floor.count()), t.bound, Finite(t.dram_bytes),
-          Finite(t.occupancy), t.limiter, t.launches, t.dropped,
-          Finite(t.checked_share), t.note)
+          Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note)
         .Run();
   }
   for (const KernelRow& k : e.kernels) {

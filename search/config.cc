@@ -20,8 +20,8 @@ struct IntField {
 };
 
 constexpr IntField kInts[] = {
-    {"rounds", &SearchConfig::rounds, 1, 1000},    {"ideas", &SearchConfig::ideas, 1, 64},
-    {"branches", &SearchConfig::branches, 1, 64},  {"frontier", &SearchConfig::frontier, 1, 64},
+    {"rounds", &SearchConfig::rounds, 1, 1000},     {"ideas", &SearchConfig::ideas, 1, 64},
+    {"branches", &SearchConfig::branches, 1, 64},   {"frontier", &SearchConfig::frontier, 1, 64},
     {"patience", &SearchConfig::patience, 1, 1000}, {"repairs", &SearchConfig::repairs, 0, 16},
 };
 
@@ -31,10 +31,8 @@ struct TextField {
 };
 
 constexpr TextField kTexts[] = {
-    {"task", &SearchConfig::task},
-    {"model", &SearchConfig::model},
-    {"device", &SearchConfig::device},
-    {"gpu", &SearchConfig::gpu},
+    {"task", &SearchConfig::task},     {"model", &SearchConfig::model},
+    {"device", &SearchConfig::device}, {"gpu", &SearchConfig::gpu},
     {"tasks", &SearchConfig::tasks},
 };
 

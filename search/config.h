@@ -14,16 +14,16 @@ struct SearchConfig {
   std::string task;
   std::string model = "playbook";
   std::string device = "auto";
-  std::string gpu = "H200";         // which GPU the emulator models
-  std::string tasks;                // folder of the tasks, absolute; empty = the program's own
-  std::vector<std::string> cases;   // scored cases that count; empty = all
+  std::string gpu = "H200";        // which GPU the emulator models
+  std::string tasks;               // folder of the tasks, absolute; empty = the program's own
+  std::vector<std::string> cases;  // scored cases that count; empty = all
   int rounds = 3;
-  int ideas = 3;                    // per frontier kernel
-  int branches = 2;                 // candidates per idea
-  int frontier = 3;                 // kernels carried into the next round
-  int patience = 4;                 // rounds without a gain before the search ends
-  int repairs = 1;                  // repair turns per candidate
-  std::uint64_t seed = 1;           // of inputs and of the model's samples
+  int ideas = 3;           // per frontier kernel
+  int branches = 2;        // candidates per idea
+  int frontier = 3;        // kernels carried into the next round
+  int patience = 4;        // rounds without a gain before the search ends
+  int repairs = 1;         // repair turns per candidate
+  std::uint64_t seed = 1;  // of inputs and of the model's samples
 };
 
 // One JSON object; FromJson refuses unknown fields and values out of range (kInvalidInput), and

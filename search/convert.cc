@@ -5,14 +5,26 @@
 namespace grove::search {
 namespace {
 
+results::TimingMode ModeOf(const std::string& name) {
+  if (name == "hot") return results::TimingMode::kHot;
+  if (name == "graph") return results::TimingMode::kGraph;
+  if (name == "host") return results::TimingMode::kHost;
+  return results::TimingMode::kCold;
+}
+
 results::CaseTimeRow ToRow(const eval::CaseTime& time) {
   results::CaseTimeRow row;
   row.case_name = time.case_name;
   row.kind = time.modelled ? results::TimeKind::kModelled : results::TimeKind::kMeasured;
   row.time = time.time;
+  if (!time.modelled) {
+    row.low = time.min;
+    row.high = time.q3;
+  }
   row.floor = time.impossible_floor;
   row.class_floor = time.class_floor;
   row.launches = static_cast<std::int64_t>(time.launches.size());
+  row.dropped = time.throttled;
   row.checked_share = time.checked_share;
   row.note = time.note;
   // The slowest launch speaks for the plan.
@@ -50,6 +62,22 @@ results::EvaluationRow ToRow(const eval::Evaluation& evaluation) {
     std::int64_t ordinal = 0;
     for (const Nanoseconds sample : time.samples) {
       row.samples.push_back({time.case_name, results::TimingMode::kCold, ordinal++, sample});
+    }
+    for (const eval::ModeTime& mode : time.modes) {
+      const results::TimingMode name = ModeOf(mode.mode);
+      if (name == results::TimingMode::kCold || mode.samples.empty()) continue;
+      results::CaseTimeRow other = row.case_times.back();
+      other.mode = name;
+      other.time = mode.median;
+      other.low = mode.min;
+      other.high = mode.q3;
+      other.note = mode.note;
+      other.checked_share = 0;
+      row.case_times.push_back(std::move(other));
+      ordinal = 0;
+      for (const Nanoseconds sample : mode.samples) {
+        row.samples.push_back({time.case_name, name, ordinal++, sample});
+      }
     }
   }
   for (const eval::KernelRecord& kernel : evaluation.kernels) {

@@ -1,5 +1,5 @@
-// What a search says while it runs. The search never prints: it tells an Observer, which a terminal,
-// a pipe or a test implements. Calls come from many threads; an implementation locks.
+// What a search says while it runs. The search never prints: it tells an Observer, which a
+// terminal, a pipe or a test implements. Calls come from many threads; an implementation locks.
 #pragma once
 
 #include <optional>
@@ -14,14 +14,14 @@ namespace grove::search {
 struct LiveState {
   int round = 0;
   int rounds = 0;
-  int ideas = 0;             // of this round
-  int candidates = 0;        // of this round
-  int evaluated = 0;         // of this round
-  int passed = 0;            // of this round
-  std::optional<Nanoseconds> best;  // so far, over the whole run
-  std::optional<Nanoseconds> seed;  // of the task's own seed
+  int ideas = 0;                                          // of this round
+  int candidates = 0;                                     // of this round
+  int evaluated = 0;                                      // of this round
+  int passed = 0;                                         // of this round
+  std::optional<Nanoseconds> best;                        // so far, over the whole run
+  std::optional<Nanoseconds> seed;                        // of the task's own seed
   results::TimeKind kind = results::TimeKind::kModelled;  // of both
-  Tokens tokens;             // spent so far
+  Tokens tokens;                                          // spent so far
 };
 
 class Observer {

@@ -94,22 +94,24 @@ Result<ideas::KernelFacts> Prompts::Describe(const CandidateRow& candidate) cons
   facts.modelled = evaluation.score_kind == results::TimeKind::kModelled;
   facts.precision_class = evaluation.precision;
   double log_floor = 0;
+  int timed = 0;
   for (const results::CaseTimeRow& row : evaluation.case_times) {
+    if (row.mode != results::TimingMode::kCold) continue;
+    ++timed;
     log_floor += std::log(row.class_floor.count());
     facts.bound = row.bound;
     facts.limiter = row.limiter;
     facts.occupancy = row.occupancy;
   }
-  if (facts.time && !evaluation.case_times.empty()) {
-    facts.floor =
-        Nanoseconds(std::exp(log_floor / static_cast<double>(evaluation.case_times.size())));
+  if (facts.time && timed > 0) {
+    facts.floor = Nanoseconds(std::exp(log_floor / timed));
     facts.share_of_floor = *facts.floor / *facts.time;
   }
   for (const results::KernelRow& kernel : evaluation.kernels) {
     facts.registers = std::max(facts.registers.value_or(0), static_cast<int>(kernel.registers));
     facts.spill_bytes = facts.spill_bytes.value_or(0) + kernel.spill_stores.value;
-    facts.shared_bytes =
-        std::max(facts.shared_bytes.value_or(0), kernel.static_shared.value + kernel.dynamic_shared.value);
+    facts.shared_bytes = std::max(facts.shared_bytes.value_or(0),
+                                  kernel.static_shared.value + kernel.dynamic_shared.value);
   }
   return facts;
 }

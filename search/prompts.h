@@ -30,16 +30,15 @@ class Prompts {
   Result<llm::Request> ForImplementation(const results::CandidateRow& parent,
                                          const results::IdeaRow& idea, int branch) const;
   // Another try after `failed` ended with `verdict`; `earlier` are the verdicts before that one.
-  Result<llm::Request> ForRepair(const results::CandidateRow& parent,
-                                 const results::IdeaRow& idea, int branch,
-                                 const results::ProgramDraft& failed, const eval::Verdict& verdict,
+  Result<llm::Request> ForRepair(const results::CandidateRow& parent, const results::IdeaRow& idea,
+                                 int branch, const results::ProgramDraft& failed,
+                                 const eval::Verdict& verdict,
                                  const std::vector<std::string>& earlier) const;
 
  private:
   Result<ideas::KernelFacts> Describe(const results::CandidateRow& candidate) const;
   Result<codegen::ImplementContext> Implementation(const results::CandidateRow& parent,
-                                                   const results::IdeaRow& idea,
-                                                   int branch) const;
+                                                   const results::IdeaRow& idea, int branch) const;
 
   const seeds::Task& task_;
   const eval::Device& device_;

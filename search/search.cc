@@ -42,8 +42,10 @@ bool IsRepairable(eval::VerdictKind kind) {
     case Kind::kPass:
     case Kind::kDuplicate:
     case Kind::kInfrastructure:
-    case Kind::kImpossible: return false;
-    default: return true;
+    case Kind::kImpossible:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -218,8 +220,8 @@ Status Search::EnsureSeed() {
     const eval::Verdict& verdict = seed.evaluation->verdict;
     return Fail(ErrorCode::kInvalidInput,
                 fmt::format("the seed of task {} does not pass: {} at stage {}, case {}: {}",
-                            parts_.task.name, eval::Name(verdict.kind),
-                            eval::Name(verdict.stage), verdict.case_name, verdict.message));
+                            parts_.task.name, eval::Name(verdict.kind), eval::Name(verdict.stage),
+                            verdict.case_name, verdict.message));
   }
   Update([&](LiveState& live) {
     live.rounds = config_.rounds;
@@ -298,7 +300,8 @@ Result<std::vector<Search::Slot>> Search::Ideate(RoundId round, int index,
         }
         continue;
       }
-      // What was tried from this parent before, in this reply or an earlier round, is not tried again.
+      // What was tried from this parent before, in this reply or an earlier round, is not tried
+      // again.
       for (ideas::Idea& idea : parsed->ideas) {
         const bool again =
             std::any_of(answers[p].ideas.begin(), answers[p].ideas.end(),
@@ -500,8 +503,8 @@ Status Search::RunRound(int index, const std::vector<CandidateId>& frontier) {
   });
   std::vector<std::string> names;
   for (const CandidateRow* parent : parents) names.push_back(parent->name);
-  parts_.observer.Line(fmt::format("round {}/{} from {}", index, config_.rounds,
-                                   fmt::join(names, ", ")));
+  parts_.observer.Line(
+      fmt::format("round {}/{} from {}", index, config_.rounds, fmt::join(names, ", ")));
 
   auto slots = Ideate(*round, index, parents);
   if (!slots) return Failure(std::move(slots.error()));
@@ -530,8 +533,7 @@ Status Search::RunRound(int index, const std::vector<CandidateId>& frontier) {
   parts_.observer.Line(fmt::format(
       "round {}/{} done: best {} {}, {} the seed; next from {}", index, config_.rounds, best.name,
       results::FormatTime(best_time, best.evaluation->score_kind),
-      results::FormatRatio(*results::ScoreOf(*data_.Seed()) / best_time),
-      fmt::join(names, ", ")));
+      results::FormatRatio(*results::ScoreOf(*data_.Seed()) / best_time), fmt::join(names, ", ")));
   return {};
 }
 
@@ -541,10 +543,9 @@ Result<SearchSummary> Search::Run() {
   int finished = 0;
   while (outcome) {
     if (outcome = Reload(); !outcome) break;
-    finished = static_cast<int>(
-        std::count_if(data_.rounds.begin(), data_.rounds.end(), [](const auto& round) {
-          return round.status == results::RoundStatus::kFinished;
-        }));
+    finished = static_cast<int>(std::count_if(
+        data_.rounds.begin(), data_.rounds.end(),
+        [](const auto& round) { return round.status == results::RoundStatus::kFinished; }));
     if (finished >= config_.rounds) {
       summary.reason = fmt::format("all {} rounds are done", config_.rounds);
       break;

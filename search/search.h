@@ -35,9 +35,9 @@ struct SearchParts {
 
 struct SearchSummary {
   results::RunStatus status = results::RunStatus::kFinished;
-  std::string reason;      // why it ended, in words
-  int rounds = 0;          // finished
-  std::string best;        // name of the best kernel
+  std::string reason;  // why it ended, in words
+  int rounds = 0;      // finished
+  std::string best;    // name of the best kernel
   std::optional<Nanoseconds> best_time, seed_time;
   results::TimeKind kind = results::TimeKind::kModelled;  // of both
 };

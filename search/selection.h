@@ -8,8 +8,8 @@
 
 namespace grove::search {
 
-// The `size` fastest passed kernels among `candidates`, best first, each program once (by identity);
-// ties go to the older. Those without a score are passed over.
+// The `size` fastest passed kernels among `candidates`, best first, each program once (by
+// identity); ties go to the older. Those without a score are passed over.
 std::vector<results::FrontierEntry> SelectFastest(
     const std::vector<const results::CandidateRow*>& candidates, int size);
 

@@ -1,5 +1,5 @@
-// How the worker's own steps (drawing, scanning, comparing) pass failures on. Only for the .cc files
-// of this folder.
+// How the worker's own steps (drawing, scanning, comparing) pass failures on. Only for the .cc
+// files of this folder.
 #pragma once
 
 #include <chrono>
@@ -24,11 +24,11 @@ inline constexpr std::chrono::milliseconds kOwnDeadline{60000};
 }  // namespace grove::cuda
 
 // Returns from the function when a CuStatus, or an Executed, is a failure.
-#define GROVE_TRY(expression)                                            \
-  do {                                                                   \
+#define GROVE_TRY(expression)                                                   \
+  do {                                                                          \
     if (auto ok_ = (expression); !ok_) return ::grove::cuda::Ours(ok_.error()); \
   } while (false)
-#define GROVE_WAIT(expression)                                           \
-  do {                                                                   \
+#define GROVE_WAIT(expression)                                             \
+  do {                                                                     \
     if (auto ok_ = (expression); !ok_) return tl::unexpected(ok_.error()); \
   } while (false)

@@ -65,10 +65,14 @@ struct Blas::Api {
 
 std::string_view Name(GemmKind kind) {
   switch (kind) {
-    case GemmKind::kFp32: return "fp32";
-    case GemmKind::kTf32: return "tf32";
-    case GemmKind::kFp16: return "fp16";
-    case GemmKind::kBf16: return "bf16";
+    case GemmKind::kFp32:
+      return "fp32";
+    case GemmKind::kTf32:
+      return "tf32";
+    case GemmKind::kFp16:
+      return "fp16";
+    case GemmKind::kBf16:
+      return "bf16";
   }
   return "fp32";
 }
@@ -131,10 +135,18 @@ Status Blas::Gemm(CuStream stream, GemmKind kind, std::int64_t m, std::int64_t n
   int type = kR32F;
   int compute = kCompute32F;
   switch (kind) {
-    case GemmKind::kFp32: compute = kCompute32FPedantic; break;
-    case GemmKind::kTf32: compute = kCompute32FFastTf32; break;
-    case GemmKind::kFp16: type = kR16F; break;
-    case GemmKind::kBf16: type = kR16BF; break;
+    case GemmKind::kFp32:
+      compute = kCompute32FPedantic;
+      break;
+    case GemmKind::kTf32:
+      compute = kCompute32FFastTf32;
+      break;
+    case GemmKind::kFp16:
+      type = kR16F;
+      break;
+    case GemmKind::kBf16:
+      type = kR16BF;
+      break;
   }
   const auto pointer = [](CuDevicePtr address) {
     void* p = nullptr;

@@ -13,8 +13,8 @@
 
 namespace grove::cuda {
 
-// How a matrix product computes; fp32 keeps CUDA cores, tf32 lets fp32 data go through tensor cores,
-// fp16 and bf16 have such inputs and outputs and accumulate in fp32.
+// How a matrix product computes; fp32 keeps CUDA cores, tf32 lets fp32 data go through tensor
+// cores, fp16 and bf16 have such inputs and outputs and accumulate in fp32.
 enum class GemmKind { kFp32, kTf32, kFp16, kBf16 };
 std::string_view Name(GemmKind kind);  // "fp32", "tf32", ...
 std::size_t ElementBytes(GemmKind kind);

@@ -15,9 +15,9 @@ using seeds::Tensor;
 using seeds::TensorRole;
 
 // Slots of a lane's results.
-constexpr std::size_t kGuardSlots = 0;    // 2 per buffer
-constexpr std::size_t kScanSlots = 256;   // 1 per tensor
-constexpr std::size_t kHashSlots = 320;   // 1 per tensor
+constexpr std::size_t kGuardSlots = 0;   // 2 per buffer
+constexpr std::size_t kScanSlots = 256;  // 1 per tensor
+constexpr std::size_t kHashSlots = 320;  // 1 per tensor
 constexpr std::size_t kCompareSlots = 384;
 constexpr std::size_t kMaxTensors = 64;
 constexpr std::size_t kMaxGuarded = 128;
@@ -35,7 +35,8 @@ std::string GuardDamage(const Lane& lane, std::size_t index, const std::string& 
     return fmt::format("{} bytes written behind the end of {}, the first one {} bytes past it",
                        back.count, name, back.first());
   }
-  if (front.count > 0) return fmt::format("{} bytes written before the start of {}", front.count, name);
+  if (front.count > 0)
+    return fmt::format("{} bytes written before the start of {}", front.count, name);
   return {};
 }
 
@@ -99,8 +100,8 @@ CuStatus DrawInputs(Lane& lane, const seeds::Case& task_case, std::uint64_t seed
   for (std::size_t i = 0; i < task_case.tensors.size(); ++i) {
     const Tensor& tensor = task_case.tensors[i];
     if (tensor.role != TensorRole::kInput) continue;
-    if (auto ok = lane.parts().support.Generate(lane.stream(), tensor, i, seed,
-                                                set.buffers[i].data());
+    if (auto ok =
+            lane.parts().support.Generate(lane.stream(), tensor, i, seed, set.buffers[i].data());
         !ok) {
       return ok;
     }
@@ -111,15 +112,15 @@ CuStatus DrawInputs(Lane& lane, const seeds::Case& task_case, std::uint64_t seed
 CuStatus FillGuards(Lane& lane, std::span<const GuardedBuffer> buffers) {
   const SupportCode& support = lane.parts().support;
   for (const GuardedBuffer& b : buffers) {
-    if (auto ok = support.Fill(lane.stream(), b.front_begin(),
-                               static_cast<std::int64_t>(b.data() - b.front_begin()),
-                               kGuardPattern);
+    if (auto ok =
+            support.Fill(lane.stream(), b.front_begin(),
+                         static_cast<std::int64_t>(b.data() - b.front_begin()), kGuardPattern);
         !ok) {
       return ok;
     }
-    if (auto ok = support.Fill(lane.stream(), b.back_begin(),
-                               static_cast<std::int64_t>(b.back_end() - b.back_begin()),
-                               kGuardPattern);
+    if (auto ok =
+            support.Fill(lane.stream(), b.back_begin(),
+                         static_cast<std::int64_t>(b.back_end() - b.back_begin()), kGuardPattern);
         !ok) {
       return ok;
     }
@@ -127,14 +128,13 @@ CuStatus FillGuards(Lane& lane, std::span<const GuardedBuffer> buffers) {
   return {};
 }
 
-CuStatus PoisonOutputs(Lane& lane, const seeds::Case& task_case, const TensorSet& set,
-                       int which) {
+CuStatus PoisonOutputs(Lane& lane, const seeds::Case& task_case, const TensorSet& set, int which) {
   for (std::size_t i = 0; i < task_case.tensors.size(); ++i) {
     const Tensor& tensor = task_case.tensors[i];
     if (tensor.role != TensorRole::kOutput) continue;
-    if (auto ok = lane.parts().support.Fill(lane.stream(), set.buffers[i].data(),
-                                            set.buffers[i].bytes(),
-                                            PoisonPattern(tensor.dtype, which));
+    if (auto ok =
+            lane.parts().support.Fill(lane.stream(), set.buffers[i].data(), set.buffers[i].bytes(),
+                                      PoisonPattern(tensor.dtype, which));
         !ok) {
       return ok;
     }
@@ -198,9 +198,8 @@ Executed<CheckDone> RunCheck(Lane& lane, const CheckJob& job) {
       const int size = static_cast<int>(SizeOf(c.tensors[i].dtype));
       if (run <= 1) {
         GROVE_TRY(support.CountPattern(lane.stream(), b.data(), c.tensors[i].elements(), size,
-                                       PoisonPattern(c.tensors[i].dtype, poison),
-                                       masks[i].data(), first,
-                                       lane.slot(kScanSlots + i)));
+                                       PoisonPattern(c.tensors[i].dtype, poison), masks[i].data(),
+                                       first, lane.slot(kScanSlots + i)));
       }
     }
     GROVE_TRY(lane.ReadResults());
@@ -223,10 +222,10 @@ Executed<CheckDone> RunCheck(Lane& lane, const CheckJob& job) {
         auto mask = lane.parts().pool.Acquire(c.tensors[i].elements());
         if (!mask) return report(FaultOf(mask.error()));
         masks[i] = std::move(*mask);
-        GROVE_TRY(support.CountPattern(lane.stream(), set->buffers[i].data(),
-                                       c.tensors[i].elements(),
-                                       static_cast<int>(SizeOf(c.tensors[i].dtype)),
-                                       PoisonPattern(c.tensors[i].dtype, poison), masks[i].data(), true, lane.slot(kScanSlots + i)));
+        GROVE_TRY(support.CountPattern(
+            lane.stream(), set->buffers[i].data(), c.tensors[i].elements(),
+            static_cast<int>(SizeOf(c.tensors[i].dtype)), PoisonPattern(c.tensors[i].dtype, poison),
+            masks[i].data(), true, lane.slot(kScanSlots + i)));
       } else if (masks[i].data() != 0 && !done.outcome.unwritten_tensor) {
         done.outcome.unwritten_tensor = i;
         done.outcome.unwritten_element = left.first();

@@ -3,9 +3,9 @@
 // Order, and why: the candidate runs first, on inputs of its own, between guards, into poisoned
 // outputs. Only when it has ended are the inputs drawn a second time, elsewhere, and the reference
 // run on those; so no kernel of a candidate ever shares the address space with a reference result
-// (the gate of WorkerParts keeps other lanes' candidates out as well), and the result is overwritten
-// before the next candidate may start. The second draw is also what the candidate's inputs are
-// compared with, byte by byte, to see whether it wrote to them.
+// (the gate of WorkerParts keeps other lanes' candidates out as well), and the result is
+// overwritten before the next candidate may start. The second draw is also what the candidate's
+// inputs are compared with, byte by byte, to see whether it wrote to them.
 #pragma once
 
 #include <string>
@@ -30,17 +30,17 @@ CuStatus DrawInputs(Lane& lane, const seeds::Case& task_case, std::uint64_t seed
                     const TensorSet& set);
 CuStatus FillGuards(Lane& lane, std::span<const GuardedBuffer> buffers);
 // Enqueues the poisoning of all outputs, with poison `which` (0 or 1) of eval/inputs.h.
-CuStatus PoisonOutputs(Lane& lane, const seeds::Case& task_case, const TensorSet& set,
-                       int which);
+CuStatus PoisonOutputs(Lane& lane, const seeds::Case& task_case, const TensorSet& set, int which);
 std::vector<std::string> TensorNames(const seeds::Case& task_case);
 
 struct ReferenceOutcome {
-  std::vector<eval::ErrorReport> errors;  // one per output
+  std::vector<eval::ErrorReport> errors;      // one per output
   std::optional<eval::ExecutionFault> fault;  // the candidate wrote to an input
-  Nanoseconds time{0};                    // of the reference, wall
+  Nanoseconds time{0};                        // of the reference, wall
 };
 // In the reference phase: draws the inputs again, compares them with the candidate's, runs the
-// reference and compares the outputs. REQUIRES: nothing enqueued on the lane's stream is unfinished.
+// reference and compares the outputs. REQUIRES: nothing enqueued on the lane's stream is
+// unfinished.
 Executed<ReferenceOutcome> CompareWithReference(Lane& lane, const Job& job, std::uint64_t seed,
                                                 const TensorSet& candidate);
 

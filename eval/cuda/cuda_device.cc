@@ -21,7 +21,7 @@ using eval::TimeOutcome;
 using eval::VerdictKind;
 using std::chrono::milliseconds;
 
-constexpr int kChecks = 0;   // phases of the lease
+constexpr int kChecks = 0;  // phases of the lease
 constexpr int kTimings = 1;
 constexpr milliseconds kStartTimeout{60000};
 // What our own work around the candidate's (drawing, reference, comparison) may take.
@@ -49,9 +49,8 @@ class Gpu final : public CudaDevice {
 
   Status Start() {
     PoolOptions pool;
-    pool.process.program = options_.worker_binary.empty()
-                               ? ExecutableFolder() / "grove-gpu-worker"
-                               : options_.worker_binary;
+    pool.process.program = options_.worker_binary.empty() ? ExecutableFolder() / "grove-gpu-worker"
+                                                          : options_.worker_binary;
     pool.process.environment = SelectEnvironment(
         {"PATH", "HOME", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TMPDIR"});
     pool.workers = options_.workers;
@@ -133,8 +132,9 @@ class Gpu final : public CudaDevice {
     OpenMessage open;
     open.ordinal = options_.ordinal;
     open.lanes = options_.in_flight;
-    if (auto ok = WriteFrame(channel, Number(MessageType::kOpen), Encode(open),
-                             After(kStartTimeout));
+    open.idle_memory = options_.idle_memory;
+    if (auto ok =
+            WriteFrame(channel, Number(MessageType::kOpen), Encode(open), After(kStartTimeout));
         !ok) {
       return Fail(ErrorCode::kUnavailable, "the GPU worker: " + ok.error().message);
     }
@@ -230,8 +230,8 @@ class Gpu final : public CudaDevice {
     const milliseconds whole = job.deadline * 4 + wall * 4 + kTimingAllowance;
     const auto lease = lease_.Enter(kTimings);
     for (int attempt = 0;; ++attempt) {
-      auto answer = pool_->Execute(Number(MessageType::kTime), Encode(job), whole,
-                                   WorkerPool::Where::kSolo);
+      auto answer =
+          pool_->Execute(Number(MessageType::kTime), Encode(job), whole, WorkerPool::Where::kSolo);
       if (!answer) return Fail(answer.error());
       TimeDone done;
       if (!answer->died) {

@@ -29,15 +29,16 @@ namespace grove::cuda {
 
 struct CudaOptions {
   int ordinal = 0;
-  int workers = 3;                     // processes that share the GPU for checks
-  int in_flight = 4;                   // checks at a time in each
-  std::filesystem::path worker_binary; // empty = grove-gpu-worker beside this program
+  int workers = 3;                        // processes that share the GPU for checks
+  int in_flight = 4;                      // checks at a time in each
+  std::filesystem::path worker_binary;    // empty = grove-gpu-worker beside this program
   codegen::Compiler* compiler = nullptr;  // compiles our own device code, once; must outlive
   std::chrono::milliseconds first_deadline{10000};
-  std::chrono::milliseconds least_deadline{2000};
+  std::chrono::milliseconds least_deadline{1000};
   double deadline_factor = 50;
-  StoppingLimits timing;               // of the cold measurement
-  bool all_modes = true;               // also hot, graph replay and host-inclusive
+  Bytes idle_memory{std::int64_t{12} << 30};  // of the GPU, that each worker keeps for reuse
+  StoppingLimits timing;                      // of the cold measurement
+  bool all_modes = true;                      // also hot, graph replay and host-inclusive
 };
 
 // A device, and what only a real one can say.

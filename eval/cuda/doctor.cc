@@ -70,20 +70,22 @@ Result<Timed> TimeCold(Opened& gpu, int count, const std::function<Status()>& en
   const SupportCode& support = gpu.parts->support;
   Timed timed;
   for (int i = -2; i < count; ++i) {
-    // Warm-up without the blocking kernel: a library loads its kernels and takes memory at its first
-    // call, which waits for the device.
+    // Warm-up without the blocking kernel: a library loads its kernels and takes memory at its
+    // first call, which waits for the device.
     const bool warm_up = i < 0;
     const std::uint32_t token = lane.NextToken();
     CuStatus ok = lane.ClearResults();
     if (ok) {
-      ok = driver.Check(driver.MemsetD8Async(gpu.flush.data(), 0,
-                                             static_cast<std::size_t>(gpu.flush.bytes()),
-                                             lane.stream()),
-                        "cuMemsetD8Async");
+      ok = driver.Check(
+          driver.MemsetD8Async(gpu.flush.data(), 0, static_cast<std::size_t>(gpu.flush.bytes()),
+                               lane.stream()),
+          "cuMemsetD8Async");
     }
     if (ok) ok = support.TakeStamp(lane.stream(), lane.slot(kBefore));
-    if (ok && !warm_up) ok = support.Block(lane.stream(), lane.flag(), token, 10'000'000'000, lane.slot(kBlock));
-    if (ok) ok = driver.Check(driver.EventRecord(lane.start().get(), lane.stream()), "cuEventRecord");
+    if (ok && !warm_up)
+      ok = support.Block(lane.stream(), lane.flag(), token, 10'000'000'000, lane.slot(kBlock));
+    if (ok)
+      ok = driver.Check(driver.EventRecord(lane.start().get(), lane.stream()), "cuEventRecord");
     if (!ok) return Fail(ToError(ok.error()));
     Status ours = enqueue();
     ok = driver.Check(driver.EventRecord(lane.stop().get(), lane.stream()), "cuEventRecord");
@@ -118,9 +120,12 @@ Tensor RandomMatrix(std::int64_t rows, std::int64_t columns, DType dtype) {
 
 DType TypeOf(GemmKind kind) {
   switch (kind) {
-    case GemmKind::kFp16: return DType::kF16;
-    case GemmKind::kBf16: return DType::kBF16;
-    default: return DType::kF32;
+    case GemmKind::kFp16:
+      return DType::kF16;
+    case GemmKind::kBf16:
+      return DType::kBF16;
+    default:
+      return DType::kF32;
   }
 }
 
@@ -158,7 +163,8 @@ Result<DoctorReport> Diagnose(int ordinal, codegen::Compiler& compiler) {
   if (!empty) return Fail(empty.error());
   report.empty_kernel = Summarise(empty->samples).median;
 
-  const auto copied = static_cast<std::int64_t>(std::min<std::size_t>(std::size_t{2} << 30, free / 8));
+  const auto copied =
+      static_cast<std::int64_t>(std::min<std::size_t>(std::size_t{2} << 30, free / 8));
   {
     auto from = gpu.parts->pool.Acquire(copied);
     auto to = gpu.parts->pool.Acquire(copied);
@@ -169,16 +175,17 @@ Result<DoctorReport> Diagnose(int ordinal, codegen::Compiler& compiler) {
       return Fail(ToError(ok.error()));
     }
     auto copy = TimeCold(gpu, 11, [&]() -> Status {
-      auto ok = driver.Check(driver.MemcpyDtoDAsync(to->data(), from->data(),
-                                                    static_cast<std::size_t>(copied), lane.stream()),
-                             "cuMemcpyDtoDAsync");
+      auto ok =
+          driver.Check(driver.MemcpyDtoDAsync(to->data(), from->data(),
+                                              static_cast<std::size_t>(copied), lane.stream()),
+                       "cuMemcpyDtoDAsync");
       if (!ok) return Fail(ToError(ok.error()));
       return {};
     });
     if (!copy) return Fail(copy.error());
-    report.rates.push_back({"copy",
-                            2 * static_cast<double>(copied) / Summarise(copy->samples).median.count(),
-                            report.spec.copy_gbs, "GB/s"});
+    report.rates.push_back(
+        {"copy", 2 * static_cast<double>(copied) / Summarise(copy->samples).median.count(),
+         report.spec.copy_gbs, "GB/s"});
   }
 
   auto blas = Blas::Load();
@@ -202,7 +209,8 @@ Result<DoctorReport> Diagnose(int ordinal, codegen::Compiler& compiler) {
       }
     }
     auto timed = TimeCold(gpu, 7, [&] {
-      return (*blas)->Gemm(lane.stream(), kind, kSize, kSize, kSize, a->data(), b->data(), c->data());
+      return (*blas)->Gemm(lane.stream(), kind, kSize, kSize, kSize, a->data(), b->data(),
+                           c->data());
     });
     if (!timed) return Fail(timed.error());
     if (kind == GemmKind::kFp16) report.clock_ghz = timed->clock_ghz;
@@ -256,7 +264,8 @@ Result<std::vector<Baseline>> MeasureBaselines(int ordinal, codegen::Compiler& c
     if (!buffer_a) return Fail(ToError(buffer_a.error()));
     if (!buffer_b) return Fail(ToError(buffer_b.error()));
     if (!buffer_c) return Fail(ToError(buffer_c.error()));
-    for (auto [tensor, index, buffer] : {std::tuple{&a, 0, &*buffer_a}, std::tuple{&b, 1, &*buffer_b}}) {
+    for (auto [tensor, index, buffer] :
+         {std::tuple{&a, 0, &*buffer_a}, std::tuple{&b, 1, &*buffer_b}}) {
       if (auto ok = gpu.parts->support.Generate(lane.stream(), *tensor,
                                                 static_cast<std::size_t>(index), 1, buffer->data());
           !ok) {

@@ -68,9 +68,9 @@ Result<std::shared_ptr<const Driver>> Driver::Load(const std::string& library) {
     std::memcpy(slot, &address, sizeof address);
     return true;
   };
-#define GROVE_FIND(member, name, version, signature)                                    \
-  if (!find(#name, version, &driver->member)) {                                         \
-    return Fail(ErrorCode::kUnavailable,                                                \
+#define GROVE_FIND(member, name, version, signature)                                      \
+  if (!find(#name, version, &driver->member)) {                                           \
+    return Fail(ErrorCode::kUnavailable,                                                  \
                 "the CUDA driver is too old: it lacks " #name " (12.4 or newer needed)"); \
   }
   GROVE_CUDA_ENTRY_POINTS(GROVE_FIND)
@@ -102,7 +102,9 @@ CuStatus Driver::Check(CuResult code, std::string_view call) const {
   return tl::unexpected(std::move(error));
 }
 
-std::string DeviceFacts::arch() const { return fmt::format("sm_{}{}", compute_major, compute_minor); }
+std::string DeviceFacts::arch() const {
+  return fmt::format("sm_{}{}", compute_major, compute_minor);
+}
 
 CuExpected<int> DeviceCount(const Driver& driver) {
   int count = 0;
@@ -176,8 +178,8 @@ CuExpected<Context> Context::Retain(DriverPtr driver, int ordinal) {
   // Blocking waits: many threads wait for many streams, and spinning would eat the cores.
   driver->PrimaryCtxSetFlags(device, kContextBlockingSync);
   CuContext handle = nullptr;
-  if (auto ok = driver->Check(driver->PrimaryCtxRetain(&handle, device),
-                              "cuDevicePrimaryCtxRetain");
+  if (auto ok =
+          driver->Check(driver->PrimaryCtxRetain(&handle, device), "cuDevicePrimaryCtxRetain");
       !ok) {
     return tl::unexpected(ok.error());
   }
@@ -258,9 +260,9 @@ CuExpected<Nanoseconds> Elapsed(const Event& start, const Event& stop) {
 
 CuExpected<HostPinned> HostPinned::Make(const Driver& driver, Bytes size) {
   void* host = nullptr;
-  if (auto ok = driver.Check(driver.MemHostAlloc(&host, static_cast<std::size_t>(size.value),
-                                                 kHostAllocDeviceMap),
-                             "cuMemHostAlloc");
+  if (auto ok = driver.Check(
+          driver.MemHostAlloc(&host, static_cast<std::size_t>(size.value), kHostAllocDeviceMap),
+          "cuMemHostAlloc");
       !ok) {
     return tl::unexpected(ok.error());
   }
@@ -276,9 +278,7 @@ CuExpected<HostPinned> HostPinned::Make(const Driver& driver, Bytes size) {
 }
 
 HostPinned::HostPinned(HostPinned&& other) noexcept
-    : driver_(other.driver_),
-      host_(std::exchange(other.host_, nullptr)),
-      device_(other.device_) {}
+    : driver_(other.driver_), host_(std::exchange(other.host_, nullptr)), device_(other.device_) {}
 
 HostPinned& HostPinned::operator=(HostPinned&& other) noexcept {
   std::swap(driver_, other.driver_);

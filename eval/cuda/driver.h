@@ -1,8 +1,8 @@
 // The CUDA driver, loaded at run time, and move-only owners for what it hands out.
-// Driver is immutable after Load and may be shared between threads; it must outlive every owner made
-// from it. An owner belongs to one thread at a time. Destructors ignore the driver's answer: after a
-// sticky error every call fails, and the process is about to be replaced anyway.
-// A context must be current on the calling thread (Context::MakeCurrent) for everything below it.
+// Driver is immutable after Load and may be shared between threads; it must outlive every owner
+// made from it. An owner belongs to one thread at a time. Destructors ignore the driver's answer:
+// after a sticky error every call fails, and the process is about to be replaced anyway. A context
+// must be current on the calling thread (Context::MakeCurrent) for everything below it.
 #pragma once
 
 #include <cstddef>
@@ -66,17 +66,17 @@ using DriverPtr = std::shared_ptr<const Driver>;
 // What the driver says of one device.
 struct DeviceFacts {
   int ordinal = 0;
-  std::string name;         // "NVIDIA H200"
-  std::string uuid;         // "GPU-8-4-4-4-12" hex digits
-  int driver_version = 0;   // 13000
+  std::string name;        // "NVIDIA H200"
+  std::string uuid;        // "GPU-8-4-4-4-12" hex digits
+  int driver_version = 0;  // 13000
   int compute_major = 0, compute_minor = 0;
   int sm_count = 0;
-  int clock_khz = 0;        // maximum SM clock
+  int clock_khz = 0;  // maximum SM clock
   int memory_clock_khz = 0;
   int memory_bus_bits = 0;
   int l2_bytes = 0;
-  int shared_per_sm = 0;    // bytes
-  int shared_per_block = 0; // bytes, opt-in
+  int shared_per_sm = 0;     // bytes
+  int shared_per_block = 0;  // bytes, opt-in
   int registers_per_sm = 0;
   int threads_per_sm = 0;
   int blocks_per_sm = 0;

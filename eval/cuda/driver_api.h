@@ -1,6 +1,6 @@
 // The part of the CUDA driver's binary interface that we call, declared here so that the program
 // builds on machines without a toolkit. Names and values follow NVIDIA's cuda.h; where that header
-// is present, tests/cuda/driver_api_test.cc proves sizes and constants equal. The library itself is
+// is present, tests/cuda/driver_test.cc proves sizes and constants equal. The library itself is
 // loaded at run time (driver.h). Only driver.cc and the files that call through the table include
 // this.
 #pragma once
@@ -137,82 +137,82 @@ struct CuMemAccessDesc {
 
 // Entry points: X(member, name, CUDA version whose signature is asked for, signature).
 // cuGetProcAddress hands out the newest variant not newer than that version.
-#define GROVE_CUDA_ENTRY_POINTS(X)                                                                 \
-  X(Init, cuInit, 2000, CuResult (*)(unsigned))                                                    \
-  X(DriverGetVersion, cuDriverGetVersion, 2020, CuResult (*)(int*))                                \
-  X(GetErrorName, cuGetErrorName, 6000, CuResult (*)(CuResult, const char**))                      \
-  X(GetErrorString, cuGetErrorString, 6000, CuResult (*)(CuResult, const char**))                  \
-  X(DeviceGetCount, cuDeviceGetCount, 2000, CuResult (*)(int*))                                    \
-  X(DeviceGet, cuDeviceGet, 2000, CuResult (*)(CuDevice*, int))                                    \
-  X(DeviceGetName, cuDeviceGetName, 2000, CuResult (*)(char*, int, CuDevice))                      \
-  X(DeviceGetUuid, cuDeviceGetUuid, 11040, CuResult (*)(CuUuid*, CuDevice))                        \
-  X(DeviceTotalMem, cuDeviceTotalMem, 3020, CuResult (*)(std::size_t*, CuDevice))                  \
-  X(DeviceGetAttribute, cuDeviceGetAttribute, 2000, CuResult (*)(int*, int, CuDevice))             \
-  X(PrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, CuResult (*)(CuContext*, CuDevice))          \
-  X(PrimaryCtxRelease, cuDevicePrimaryCtxRelease, 11000, CuResult (*)(CuDevice))                   \
-  X(PrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags, 11000, CuResult (*)(CuDevice, unsigned))       \
-  X(CtxSetCurrent, cuCtxSetCurrent, 4000, CuResult (*)(CuContext))                                 \
-  X(CtxSynchronize, cuCtxSynchronize, 2000, CuResult (*)())                                        \
-  X(CtxSetLimit, cuCtxSetLimit, 3010, CuResult (*)(int, std::size_t))                              \
-  X(CtxResetPersistingL2, cuCtxResetPersistingL2Cache, 11000, CuResult (*)())                      \
-  X(ModuleLoadData, cuModuleLoadData, 2000, CuResult (*)(CuModule*, const void*))                  \
-  X(ModuleUnload, cuModuleUnload, 2000, CuResult (*)(CuModule))                                    \
-  X(ModuleGetFunction, cuModuleGetFunction, 2000,                                                  \
-    CuResult (*)(CuFunction*, CuModule, const char*))                                              \
-  X(FuncLoad, cuFuncLoad, 12040, CuResult (*)(CuFunction))                                         \
-  X(FuncGetAttribute, cuFuncGetAttribute, 2020, CuResult (*)(int*, int, CuFunction))               \
-  X(FuncSetAttribute, cuFuncSetAttribute, 9000, CuResult (*)(CuFunction, int, int))                \
-  X(FuncGetParamInfo, cuFuncGetParamInfo, 12040,                                                   \
-    CuResult (*)(CuFunction, std::size_t, std::size_t*, std::size_t*))                             \
-  X(OccupancyMaxActiveBlocks, cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050,                   \
-    CuResult (*)(int*, CuFunction, int, std::size_t))                                              \
-  X(LaunchKernelEx, cuLaunchKernelEx, 11060,                                                       \
-    CuResult (*)(const CuLaunchConfig*, CuFunction, void**, void**))                               \
-  X(StreamCreate, cuStreamCreate, 2000, CuResult (*)(CuStream*, unsigned))                         \
-  X(StreamDestroy, cuStreamDestroy, 4000, CuResult (*)(CuStream))                                  \
-  X(StreamSynchronize, cuStreamSynchronize, 2000, CuResult (*)(CuStream))                          \
-  X(StreamQuery, cuStreamQuery, 2000, CuResult (*)(CuStream))                                      \
-  X(StreamBeginCapture, cuStreamBeginCapture, 10010, CuResult (*)(CuStream, int))                  \
-  X(StreamEndCapture, cuStreamEndCapture, 10000, CuResult (*)(CuStream, CuGraph*))                 \
-  X(EventCreate, cuEventCreate, 2000, CuResult (*)(CuEvent*, unsigned))                            \
-  X(EventDestroy, cuEventDestroy, 4000, CuResult (*)(CuEvent))                                     \
-  X(EventRecord, cuEventRecord, 2000, CuResult (*)(CuEvent, CuStream))                             \
-  X(EventQuery, cuEventQuery, 2000, CuResult (*)(CuEvent))                                         \
-  X(EventElapsedTime, cuEventElapsedTime, 2000, CuResult (*)(float*, CuEvent, CuEvent))            \
-  X(MemAlloc, cuMemAlloc, 3020, CuResult (*)(CuDevicePtr*, std::size_t))                           \
-  X(MemFree, cuMemFree, 3020, CuResult (*)(CuDevicePtr))                                           \
-  X(MemGetInfo, cuMemGetInfo, 3020, CuResult (*)(std::size_t*, std::size_t*))                      \
-  X(MemAddressReserve, cuMemAddressReserve, 10020,                                                 \
-    CuResult (*)(CuDevicePtr*, std::size_t, std::size_t, CuDevicePtr, unsigned long long))         \
-  X(MemAddressFree, cuMemAddressFree, 10020, CuResult (*)(CuDevicePtr, std::size_t))               \
-  X(MemCreate, cuMemCreate, 10020,                                                                 \
-    CuResult (*)(CuMemHandle*, std::size_t, const CuMemAllocationProp*, unsigned long long))       \
-  X(MemRelease, cuMemRelease, 10020, CuResult (*)(CuMemHandle))                                    \
-  X(MemMap, cuMemMap, 10020,                                                                       \
-    CuResult (*)(CuDevicePtr, std::size_t, std::size_t, CuMemHandle, unsigned long long))          \
-  X(MemUnmap, cuMemUnmap, 10020, CuResult (*)(CuDevicePtr, std::size_t))                           \
-  X(MemSetAccess, cuMemSetAccess, 10020,                                                           \
-    CuResult (*)(CuDevicePtr, std::size_t, const CuMemAccessDesc*, std::size_t))                   \
-  X(MemHostAlloc, cuMemHostAlloc, 2020, CuResult (*)(void**, std::size_t, unsigned))               \
-  X(MemFreeHost, cuMemFreeHost, 2000, CuResult (*)(void*))                                         \
-  X(MemHostGetDevicePointer, cuMemHostGetDevicePointer, 3020,                                      \
-    CuResult (*)(CuDevicePtr*, void*, unsigned))                                                   \
-  X(MemsetD8Async, cuMemsetD8Async, 3020,                                                          \
-    CuResult (*)(CuDevicePtr, unsigned char, std::size_t, CuStream))                               \
-  X(MemcpyDtoHAsync, cuMemcpyDtoHAsync, 3020,                                                      \
-    CuResult (*)(void*, CuDevicePtr, std::size_t, CuStream))                                       \
-  X(MemcpyHtoDAsync, cuMemcpyHtoDAsync, 3020,                                                      \
-    CuResult (*)(CuDevicePtr, const void*, std::size_t, CuStream))                                 \
-  X(MemcpyDtoDAsync, cuMemcpyDtoDAsync, 3020,                                                      \
-    CuResult (*)(CuDevicePtr, CuDevicePtr, std::size_t, CuStream))                                 \
-  X(GraphInstantiate, cuGraphInstantiateWithFlags, 11040,                                          \
-    CuResult (*)(CuGraphExec*, CuGraph, unsigned long long))                                       \
-  X(GraphLaunch, cuGraphLaunch, 10000, CuResult (*)(CuGraphExec, CuStream))                        \
-  X(GraphDestroy, cuGraphDestroy, 10000, CuResult (*)(CuGraph))                                    \
-  X(GraphExecDestroy, cuGraphExecDestroy, 10000, CuResult (*)(CuGraphExec))                        \
-  X(TensorMapEncodeTiled, cuTensorMapEncodeTiled, 12000,                                           \
-    CuResult (*)(CuTensorMap*, int, std::uint32_t, void*, const std::uint64_t*,                    \
-                 const std::uint64_t*, const std::uint32_t*, const std::uint32_t*, int, int, int,  \
+#define GROVE_CUDA_ENTRY_POINTS(X)                                                                \
+  X(Init, cuInit, 2000, CuResult (*)(unsigned))                                                   \
+  X(DriverGetVersion, cuDriverGetVersion, 2020, CuResult (*)(int*))                               \
+  X(GetErrorName, cuGetErrorName, 6000, CuResult (*)(CuResult, const char**))                     \
+  X(GetErrorString, cuGetErrorString, 6000, CuResult (*)(CuResult, const char**))                 \
+  X(DeviceGetCount, cuDeviceGetCount, 2000, CuResult (*)(int*))                                   \
+  X(DeviceGet, cuDeviceGet, 2000, CuResult (*)(CuDevice*, int))                                   \
+  X(DeviceGetName, cuDeviceGetName, 2000, CuResult (*)(char*, int, CuDevice))                     \
+  X(DeviceGetUuid, cuDeviceGetUuid, 11040, CuResult (*)(CuUuid*, CuDevice))                       \
+  X(DeviceTotalMem, cuDeviceTotalMem, 3020, CuResult (*)(std::size_t*, CuDevice))                 \
+  X(DeviceGetAttribute, cuDeviceGetAttribute, 2000, CuResult (*)(int*, int, CuDevice))            \
+  X(PrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, CuResult (*)(CuContext*, CuDevice))         \
+  X(PrimaryCtxRelease, cuDevicePrimaryCtxRelease, 11000, CuResult (*)(CuDevice))                  \
+  X(PrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags, 11000, CuResult (*)(CuDevice, unsigned))      \
+  X(CtxSetCurrent, cuCtxSetCurrent, 4000, CuResult (*)(CuContext))                                \
+  X(CtxSynchronize, cuCtxSynchronize, 2000, CuResult (*)())                                       \
+  X(CtxSetLimit, cuCtxSetLimit, 3010, CuResult (*)(int, std::size_t))                             \
+  X(CtxResetPersistingL2, cuCtxResetPersistingL2Cache, 11000, CuResult (*)())                     \
+  X(ModuleLoadData, cuModuleLoadData, 2000, CuResult (*)(CuModule*, const void*))                 \
+  X(ModuleUnload, cuModuleUnload, 2000, CuResult (*)(CuModule))                                   \
+  X(ModuleGetFunction, cuModuleGetFunction, 2000,                                                 \
+    CuResult (*)(CuFunction*, CuModule, const char*))                                             \
+  X(FuncLoad, cuFuncLoad, 12040, CuResult (*)(CuFunction))                                        \
+  X(FuncGetAttribute, cuFuncGetAttribute, 2020, CuResult (*)(int*, int, CuFunction))              \
+  X(FuncSetAttribute, cuFuncSetAttribute, 9000, CuResult (*)(CuFunction, int, int))               \
+  X(FuncGetParamInfo, cuFuncGetParamInfo, 12040,                                                  \
+    CuResult (*)(CuFunction, std::size_t, std::size_t*, std::size_t*))                            \
+  X(OccupancyMaxActiveBlocks, cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050,                  \
+    CuResult (*)(int*, CuFunction, int, std::size_t))                                             \
+  X(LaunchKernelEx, cuLaunchKernelEx, 11060,                                                      \
+    CuResult (*)(const CuLaunchConfig*, CuFunction, void**, void**))                              \
+  X(StreamCreate, cuStreamCreate, 2000, CuResult (*)(CuStream*, unsigned))                        \
+  X(StreamDestroy, cuStreamDestroy, 4000, CuResult (*)(CuStream))                                 \
+  X(StreamSynchronize, cuStreamSynchronize, 2000, CuResult (*)(CuStream))                         \
+  X(StreamQuery, cuStreamQuery, 2000, CuResult (*)(CuStream))                                     \
+  X(StreamBeginCapture, cuStreamBeginCapture, 10010, CuResult (*)(CuStream, int))                 \
+  X(StreamEndCapture, cuStreamEndCapture, 10000, CuResult (*)(CuStream, CuGraph*))                \
+  X(EventCreate, cuEventCreate, 2000, CuResult (*)(CuEvent*, unsigned))                           \
+  X(EventDestroy, cuEventDestroy, 4000, CuResult (*)(CuEvent))                                    \
+  X(EventRecord, cuEventRecord, 2000, CuResult (*)(CuEvent, CuStream))                            \
+  X(EventQuery, cuEventQuery, 2000, CuResult (*)(CuEvent))                                        \
+  X(EventElapsedTime, cuEventElapsedTime, 2000, CuResult (*)(float*, CuEvent, CuEvent))           \
+  X(MemAlloc, cuMemAlloc, 3020, CuResult (*)(CuDevicePtr*, std::size_t))                          \
+  X(MemFree, cuMemFree, 3020, CuResult (*)(CuDevicePtr))                                          \
+  X(MemGetInfo, cuMemGetInfo, 3020, CuResult (*)(std::size_t*, std::size_t*))                     \
+  X(MemAddressReserve, cuMemAddressReserve, 10020,                                                \
+    CuResult (*)(CuDevicePtr*, std::size_t, std::size_t, CuDevicePtr, unsigned long long))        \
+  X(MemAddressFree, cuMemAddressFree, 10020, CuResult (*)(CuDevicePtr, std::size_t))              \
+  X(MemCreate, cuMemCreate, 10020,                                                                \
+    CuResult (*)(CuMemHandle*, std::size_t, const CuMemAllocationProp*, unsigned long long))      \
+  X(MemRelease, cuMemRelease, 10020, CuResult (*)(CuMemHandle))                                   \
+  X(MemMap, cuMemMap, 10020,                                                                      \
+    CuResult (*)(CuDevicePtr, std::size_t, std::size_t, CuMemHandle, unsigned long long))         \
+  X(MemUnmap, cuMemUnmap, 10020, CuResult (*)(CuDevicePtr, std::size_t))                          \
+  X(MemSetAccess, cuMemSetAccess, 10020,                                                          \
+    CuResult (*)(CuDevicePtr, std::size_t, const CuMemAccessDesc*, std::size_t))                  \
+  X(MemHostAlloc, cuMemHostAlloc, 2020, CuResult (*)(void**, std::size_t, unsigned))              \
+  X(MemFreeHost, cuMemFreeHost, 2000, CuResult (*)(void*))                                        \
+  X(MemHostGetDevicePointer, cuMemHostGetDevicePointer, 3020,                                     \
+    CuResult (*)(CuDevicePtr*, void*, unsigned))                                                  \
+  X(MemsetD8Async, cuMemsetD8Async, 3020,                                                         \
+    CuResult (*)(CuDevicePtr, unsigned char, std::size_t, CuStream))                              \
+  X(MemcpyDtoHAsync, cuMemcpyDtoHAsync, 3020,                                                     \
+    CuResult (*)(void*, CuDevicePtr, std::size_t, CuStream))                                      \
+  X(MemcpyHtoDAsync, cuMemcpyHtoDAsync, 3020,                                                     \
+    CuResult (*)(CuDevicePtr, const void*, std::size_t, CuStream))                                \
+  X(MemcpyDtoDAsync, cuMemcpyDtoDAsync, 3020,                                                     \
+    CuResult (*)(CuDevicePtr, CuDevicePtr, std::size_t, CuStream))                                \
+  X(GraphInstantiate, cuGraphInstantiateWithFlags, 11040,                                         \
+    CuResult (*)(CuGraphExec*, CuGraph, unsigned long long))                                      \
+  X(GraphLaunch, cuGraphLaunch, 10000, CuResult (*)(CuGraphExec, CuStream))                       \
+  X(GraphDestroy, cuGraphDestroy, 10000, CuResult (*)(CuGraph))                                   \
+  X(GraphExecDestroy, cuGraphExecDestroy, 10000, CuResult (*)(CuGraphExec))                       \
+  X(TensorMapEncodeTiled, cuTensorMapEncodeTiled, 12000,                                          \
+    CuResult (*)(CuTensorMap*, int, std::uint32_t, void*, const std::uint64_t*,                   \
+                 const std::uint64_t*, const std::uint32_t*, const std::uint32_t*, int, int, int, \
                  int))
 
 }  // namespace grove::cuda

@@ -40,15 +40,22 @@ CuExpected<std::vector<std::size_t>> ParamSizes(const Driver& driver, CuFunction
 
 int TensorMapType(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return kTensorMapF64;
-    case DType::kF32: return kTensorMapF32;
-    case DType::kF16: return kTensorMapF16;
-    case DType::kBF16: return kTensorMapBF16;
-    case DType::kI64: return kTensorMapI64;
-    case DType::kI32: return kTensorMapI32;
+    case DType::kF64:
+      return kTensorMapF64;
+    case DType::kF32:
+      return kTensorMapF32;
+    case DType::kF16:
+      return kTensorMapF16;
+    case DType::kBF16:
+      return kTensorMapBF16;
+    case DType::kI64:
+      return kTensorMapI64;
+    case DType::kI32:
+      return kTensorMapI32;
     case DType::kI8:
     case DType::kU8:
-    case DType::kBool: return kTensorMapU8;
+    case DType::kBool:
+      return kTensorMapU8;
   }
   return kTensorMapU8;
 }
@@ -66,14 +73,14 @@ int IndexOf(std::string_view name, std::initializer_list<std::string_view> names
 Executed<CuTensorMap> Encode(const Driver& driver, const ResolvedTensorMap& map,
                              CuDevicePtr address) {
   const auto refuse = [&](std::string message) {
-    return tl::unexpected(Fault{VerdictKind::kPlanError,
-                                fmt::format("tensor map {}: {}", map.name, message), false});
+    return tl::unexpected(
+        Fault{VerdictKind::kPlanError, fmt::format("tensor map {}: {}", map.name, message), false});
   };
   constexpr std::size_t kMaxRank = 5;
   const std::size_t rank = map.shape.size();
   if (rank == 0 || rank > kMaxRank || map.box.size() != rank) {
-    return refuse(fmt::format("rank {} with a box of rank {}; 1 to 5 needed", rank,
-                              map.box.size()));
+    return refuse(
+        fmt::format("rank {} with a box of rank {}; 1 to 5 needed", rank, map.box.size()));
   }
   const int swizzle = IndexOf(map.swizzle, {"none", "32B", "64B", "128B"});
   const int interleave = IndexOf(map.interleave, {"none", "16B", "32B"});
@@ -88,21 +95,18 @@ Executed<CuTensorMap> Encode(const Driver& driver, const ResolvedTensorMap& map,
     const std::size_t from = rank - 1 - i;
     dims[i] = static_cast<std::uint64_t>(map.shape[from]);
     box[i] = static_cast<std::uint32_t>(std::clamp<std::int64_t>(map.box[from], 0, 65535));
-    steps[i] = map.element_strides.empty()
-                   ? 1U
-                   : static_cast<std::uint32_t>(
-                         std::clamp<std::int64_t>(map.element_strides[from], 0, 65535));
+    steps[i] = map.element_strides.empty() ? 1U
+                                           : static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+                                                 map.element_strides[from], 0, 65535));
     stride *= dims[i];
     strides[i] = stride;
   }
   CuTensorMap encoded{};
   void* global = nullptr;
   std::memcpy(&global, &address, sizeof global);
-  const CuResult code =
-      driver.TensorMapEncodeTiled(&encoded, TensorMapType(map.dtype),
-                                  static_cast<std::uint32_t>(rank), global, dims.data(),
-                                  strides.data(), box.data(), steps.data(), interleave, swizzle,
-                                  promotion, 0);
+  const CuResult code = driver.TensorMapEncodeTiled(
+      &encoded, TensorMapType(map.dtype), static_cast<std::uint32_t>(rank), global, dims.data(),
+      strides.data(), box.data(), steps.data(), interleave, swizzle, promotion, 0);
   if (code != kCuSuccess) {
     return refuse(driver.Check(code, "cuTensorMapEncodeTiled").error().Message() +
                   ": box, strides, swizzle and alignment do not go together");
@@ -191,10 +195,9 @@ Executed<LoadedProgram> LoadedProgram::Load(const Context& context, std::string_
     }
     constexpr std::int64_t kDefaultDynamicShared = 48 << 10;
     if (launch.shared_bytes > kDefaultDynamicShared) {
-      if (auto ok = driver.Check(
-              driver.FuncSetAttribute(function, kFuncMaxDynamicShared,
-                                      static_cast<int>(launch.shared_bytes)),
-              "cuFuncSetAttribute(dynamic shared memory)");
+      if (auto ok = driver.Check(driver.FuncSetAttribute(function, kFuncMaxDynamicShared,
+                                                         static_cast<int>(launch.shared_bytes)),
+                                 "cuFuncSetAttribute(dynamic shared memory)");
           !ok) {
         return PlanFault(launch, fmt::format("{} bytes of dynamic shared memory: {}",
                                              launch.shared_bytes, ok.error().Message()));
@@ -312,10 +315,18 @@ CuStatus BoundProgram::Launch(CuStream stream, std::size_t index) const {
     const ResolvedArg& arg = launch.args[i];
     const void* value = nullptr;
     switch (arg.kind) {
-      case ResolvedArg::Kind::kTensor: pointers[i] = tensors_.at(arg.index); break;
-      case ResolvedArg::Kind::kWorkspace: pointers[i] = workspaces_.at(arg.index).data(); break;
-      case ResolvedArg::Kind::kTensorMap: value = &tensor_maps_.at(arg.index); break;
-      case ResolvedArg::Kind::kScalar: value = arg.bytes.data(); break;
+      case ResolvedArg::Kind::kTensor:
+        pointers[i] = tensors_.at(arg.index);
+        break;
+      case ResolvedArg::Kind::kWorkspace:
+        pointers[i] = workspaces_.at(arg.index).data();
+        break;
+      case ResolvedArg::Kind::kTensorMap:
+        value = &tensor_maps_.at(arg.index);
+        break;
+      case ResolvedArg::Kind::kScalar:
+        value = arg.bytes.data();
+        break;
     }
     if (value == nullptr) value = &pointers[i];
     params[i] = const_cast<void*>(value);  // the driver only reads through it

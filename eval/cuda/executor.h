@@ -1,6 +1,7 @@
-// A compiled kernel program on a device: loads the cubin, checks the plan against the kernels as the
-// driver sees them, lays out parameters and launches. Belongs to one thread at a time; executions of
-// different programs may overlap on different streams. The module is private to the program, so that
+// A compiled kernel program on a device: loads the cubin, checks the plan against the kernels as
+// the driver sees them, lays out parameters and launches. Belongs to one thread at a time;
+// executions of different programs may overlap on different streams. The module is private to the
+// program, so that
 // `__device__` variables never carry anything from one request to the next.
 #pragma once
 
@@ -30,11 +31,11 @@ using Executed = tl::expected<T, Fault>;
 // The resources of one launch as the driver reports them.
 struct LaunchResources {
   std::string kernel;
-  int registers = 0;           // per thread
-  int local_bytes = 0;         // per thread: stack frame and spills
-  int static_shared = 0;       // bytes
-  int blocks_per_sm = 0;       // cuOccupancyMaxActiveBlocksPerMultiprocessor
-  int threads = 0;             // of a block
+  int registers = 0;      // per thread
+  int local_bytes = 0;    // per thread: stack frame and spills
+  int static_shared = 0;  // bytes
+  int blocks_per_sm = 0;  // cuOccupancyMaxActiveBlocksPerMultiprocessor
+  int threads = 0;        // of a block
 };
 
 // A program bound to device addresses: parameters laid out, tensor maps encoded.
@@ -53,9 +54,9 @@ class LoadedProgram {
   const codegen::ResolvedPlan& plan() const { return plan_; }
   const std::vector<LaunchResources>& resources() const { return resources_; }
 
-  // `tensors` are the addresses of the case's tensors, in order. Workspaces are taken from `pool` and
-  // belong to the result. kOutOfMemory when there is none left. The program must outlive the result
-  // and stay where it is.
+  // `tensors` are the addresses of the case's tensors, in order. Workspaces are taken from `pool`
+  // and belong to the result. kOutOfMemory when there is none left. The program must outlive the
+  // result and stay where it is.
   Executed<BoundProgram> Bind(std::span<const CuDevicePtr> tensors, MemoryPool& pool) const;
 
  private:

@@ -49,7 +49,8 @@ class Lane {
   const Event& stop() const { return stop_; }
 
   // Waits for everything enqueued on the stream. A sticky kTimeout fault when it is not done at the
-  // deadline; the meaning of the driver's error otherwise. Polls: short waits spin, long ones sleep.
+  // deadline; the meaning of the driver's error otherwise. Polls: short waits spin, long ones
+  // sleep.
   Executed<void> Wait(std::chrono::milliseconds deadline);
   // The same, spinning all the time: for timing the host's side.
   Executed<void> WaitSpinning(std::chrono::milliseconds deadline);

@@ -106,17 +106,17 @@ CuExpected<MemoryPool::Block> MemoryPool::Create(std::int64_t mapped) {
   }
   CuMemAllocationProp prop;
   prop.location.id = ordinal_;
-  if (auto ok = driver_.Check(driver_.MemCreate(&block.handle, Size(mapped), &prop, 0),
-                              "cuMemCreate");
+  if (auto ok =
+          driver_.Check(driver_.MemCreate(&block.handle, Size(mapped), &prop, 0), "cuMemCreate");
       !ok) {
     return tl::unexpected(ok.error());
   }
   block.reserved = mapped + 2 * kGap;
   CuMemAccessDesc access;
   access.location.id = ordinal_;
-  CuStatus ok = driver_.Check(
-      driver_.MemAddressReserve(&block.reservation, Size(block.reserved), 0, 0, 0),
-      "cuMemAddressReserve");
+  CuStatus ok =
+      driver_.Check(driver_.MemAddressReserve(&block.reservation, Size(block.reserved), 0, 0, 0),
+                    "cuMemAddressReserve");
   if (ok) {
     block.base = block.reservation + Address(kGap);
     ok = driver_.Check(driver_.MemMap(block.base, Size(mapped), 0, block.handle, 0), "cuMemMap");

@@ -37,8 +37,8 @@ class GuardedBuffer {
  private:
   friend class MemoryPool;
   MemoryPool* pool_ = nullptr;
-  CuDevicePtr base_ = 0;           // of the mapped memory
-  std::int64_t mapped_ = 0;        // bytes
+  CuDevicePtr base_ = 0;     // of the mapped memory
+  std::int64_t mapped_ = 0;  // bytes
   CuDevicePtr data_ = 0;
   std::int64_t bytes_ = 0;
 };
@@ -77,8 +77,8 @@ class MemoryPool {
   const bool virtual_memory_;
   const std::int64_t idle_limit_;
   std::mutex mutex_;
-  std::multimap<std::int64_t, Block> idle_;        // by mapped size
-  std::map<CuDevicePtr, Block> used_;              // by base
+  std::multimap<std::int64_t, Block> idle_;  // by mapped size
+  std::map<CuDevicePtr, Block> used_;        // by base
   std::int64_t idle_bytes_ = 0;
 };
 

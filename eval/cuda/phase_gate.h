@@ -1,9 +1,9 @@
 // A gate between two phases that must never overlap: any number of holders of one phase, or any
-// number (up to its capacity) of the other. Used by the head (checks of many candidates | one timing
-// at a time, so that nothing else runs on the GPU while it is timed) and inside a worker (candidate
-// code | reference code, so that a reference result never exists while a candidate runs).
-// Thread-safe. Fair: when both phases are wanted they alternate, each lasting at least until its
-// queue at the time of the switch is served, so that switching stays rare.
+// number (up to its capacity) of the other. Used by the head (checks of many candidates | one
+// timing at a time, so that nothing else runs on the GPU while it is timed) and inside a worker
+// (candidate code | reference code, so that a reference result never exists while a candidate
+// runs). Thread-safe. Fair: when both phases are wanted they alternate, each lasting at least until
+// its queue at the time of the switch is served, so that switching stays rare.
 #pragma once
 
 #include <array>
@@ -52,8 +52,8 @@ class PhaseGate {
   std::condition_variable changed_;
   std::array<int, 2> inside_{0, 0};
   std::array<int, 2> waiting_{0, 0};
-  int turn_ = 0;     // whose turn it is while both are wanted
-  int served_ = 0;   // entries in this turn while the other phase waited
+  int turn_ = 0;    // whose turn it is while both are wanted
+  int served_ = 0;  // entries in this turn while the other phase waited
 };
 
 }  // namespace grove::cuda

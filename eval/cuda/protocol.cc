@@ -180,8 +180,10 @@ bool Sound(const ResolvedPlan& plan, std::size_t tensors) {
         case ResolvedArg::Kind::kTensorMap:
           if (arg.index >= plan.tensor_maps.size()) return false;
           break;
-        case ResolvedArg::Kind::kScalar: break;
-        default: return false;
+        case ResolvedArg::Kind::kScalar:
+          break;
+        default:
+          return false;
       }
     }
   }
@@ -400,11 +402,11 @@ Result<DeviceFacts> DecodeFacts(std::string_view bytes) {
   DeviceFacts facts;
   facts.name = in.Text();
   facts.uuid = in.Text();
-  for (int* value : {&facts.ordinal, &facts.driver_version, &facts.compute_major,
-                     &facts.compute_minor, &facts.sm_count, &facts.clock_khz,
-                     &facts.memory_clock_khz, &facts.memory_bus_bits, &facts.l2_bytes,
-                     &facts.shared_per_sm, &facts.shared_per_block, &facts.registers_per_sm,
-                     &facts.threads_per_sm, &facts.blocks_per_sm, &facts.max_threads_per_block}) {
+  for (int* value :
+       {&facts.ordinal, &facts.driver_version, &facts.compute_major, &facts.compute_minor,
+        &facts.sm_count, &facts.clock_khz, &facts.memory_clock_khz, &facts.memory_bus_bits,
+        &facts.l2_bytes, &facts.shared_per_sm, &facts.shared_per_block, &facts.registers_per_sm,
+        &facts.threads_per_sm, &facts.blocks_per_sm, &facts.max_threads_per_block}) {
     *value = GetInt(in);
   }
   facts.virtual_memory = GetInt(in) == 1;

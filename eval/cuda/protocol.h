@@ -1,6 +1,6 @@
 // What the head and a GPU worker say to each other: typed messages over the frames of
-// base/framing.h, in the wire format of base/wire.h. Both ends come from the same build; the version
-// in kOpen guards against a stale worker binary.
+// base/framing.h, in the wire format of base/wire.h. Both ends come from the same build; the
+// version in kOpen guards against a stale worker binary.
 //
 //   head -> worker   kOpen      version, device ordinal, limits      first of all
 //   worker -> head   kFacts     DeviceFacts                          or kFailed
@@ -37,14 +37,23 @@ inline constexpr std::uint32_t kProtocolVersion = 1;
 inline constexpr std::size_t kMaxMessage = std::size_t{256} << 20;
 
 enum class MessageType : std::uint16_t {
-  kOpen = 1, kFacts, kSupport, kReady, kCheck, kTime, kTrim, kDone, kFatal, kFailed,
+  kOpen = 1,
+  kFacts,
+  kSupport,
+  kReady,
+  kCheck,
+  kTime,
+  kTrim,
+  kDone,
+  kFatal,
+  kFailed,
 };
 
 struct OpenMessage {
   std::uint32_t version = kProtocolVersion;
   int ordinal = 0;
-  int lanes = 4;                              // jobs at a time
-  Bytes idle_memory{std::int64_t{4} << 30};   // kept for reuse
+  int lanes = 4;                             // jobs at a time
+  Bytes idle_memory{std::int64_t{4} << 30};  // kept for reuse
 };
 
 struct Program {
@@ -66,9 +75,9 @@ struct CheckJob : Job {
 };
 
 struct TimeJob : Job {
-  std::optional<Program> base;   // present: interleaved comparison of candidate with base
+  std::optional<Program> base;  // present: interleaved comparison of candidate with base
   StoppingLimits limits;
-  bool all_modes = true;         // hot, graph and host beside cold
+  bool all_modes = true;  // hot, graph and host beside cold
 };
 
 struct CheckDone {

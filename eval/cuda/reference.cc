@@ -1,4 +1,5 @@
-// The reference phase of a check (checker.h): inputs drawn again, the reference run, outputs compared.
+// The reference phase of a check (checker.h): inputs drawn again, the reference run, outputs
+// compared.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -50,7 +51,8 @@ ErrorReport ReportOf(const CompareResult& result, const CompareShape& shape,
 // Overwrites reference results on every way out, so that none outlives the phase.
 class Scrubber {
  public:
-  Scrubber(Lane& lane, const seeds::Case& c, const TensorSet& set) : lane_(lane), case_(c), set_(set) {}
+  Scrubber(Lane& lane, const seeds::Case& c, const TensorSet& set)
+      : lane_(lane), case_(c), set_(set) {}
   Scrubber(const Scrubber&) = delete;
   Scrubber& operator=(const Scrubber&) = delete;
   ~Scrubber() {
@@ -77,9 +79,9 @@ Executed<ErrorReport> CompareOnHost(Lane& lane, const Tensor& tensor, const seed
   const Driver& driver = lane.driver();
   GROVE_TRY(driver.Check(driver.MemcpyDtoHAsync(output.data(), got, output.size(), lane.stream()),
                          "cuMemcpyDtoHAsync"));
-  GROVE_TRY(driver.Check(driver.MemcpyDtoHAsync(expected.data(), reference, expected.size() * 8,
-                                                lane.stream()),
-                         "cuMemcpyDtoHAsync"));
+  GROVE_TRY(driver.Check(
+      driver.MemcpyDtoHAsync(expected.data(), reference, expected.size() * 8, lane.stream()),
+      "cuMemcpyDtoHAsync"));
   GROVE_WAIT(lane.Wait(kOwnDeadline));
   return eval::Compare(tensor, output, expected, c.row_elements);
 }
@@ -102,8 +104,8 @@ Executed<ReferenceOutcome> CompareWithReference(Lane& lane, const Job& job, std:
     if (fault.kind != VerdictKind::kOutOfMemory) fault.kind = VerdictKind::kInfrastructure;
     return tl::unexpected(std::move(fault));
   };
-  auto program = LoadedProgram::Load(parts.context, job.reference.cubin, job.reference.plan,
-                                     TensorNames(c));
+  auto program =
+      LoadedProgram::Load(parts.context, job.reference.cubin, job.reference.plan, TensorNames(c));
   if (!program) return not_theirs(program.error());
 
   const auto hold = parts.gate.Enter(kReferencePhase);
@@ -146,8 +148,7 @@ Executed<ReferenceOutcome> CompareWithReference(Lane& lane, const Job& job, std:
                                     lane.slot(kCompareSlots + i)));
     medians[i].resize(static_cast<std::size_t>(layouts[i].median_count));
     GROVE_TRY(driver.Check(
-        driver.MemcpyDtoHAsync(medians[i].data(),
-                               at + static_cast<CuDevicePtr>(layouts[i].medians),
+        driver.MemcpyDtoHAsync(medians[i].data(), at + static_cast<CuDevicePtr>(layouts[i].medians),
                                medians[i].size() * 8, lane.stream()),
         "cuMemcpyDtoHAsync"));
     at += static_cast<CuDevicePtr>(layouts[i].bytes);

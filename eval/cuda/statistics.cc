@@ -115,8 +115,7 @@ Summary Summarise(std::span<const Nanoseconds> samples) {
   for (Nanoseconds sample : samples) running.Add(sample.count());
   summary.mean = Nanoseconds(running.mean());
   summary.relative_stdev = running.relative();
-  summary.relative_stderr =
-      running.relative() / std::sqrt(static_cast<double>(samples.size()));
+  summary.relative_stderr = running.relative() / std::sqrt(static_cast<double>(samples.size()));
   return summary;
 }
 
@@ -130,9 +129,12 @@ std::unique_ptr<StoppingRule> MakeCountRule(int count, Seconds wall_limit) {
 
 std::string_view Name(Comparison comparison) {
   switch (comparison) {
-    case Comparison::kFaster: return "faster";
-    case Comparison::kSlower: return "slower";
-    case Comparison::kTie: return "tie";
+    case Comparison::kFaster:
+      return "faster";
+    case Comparison::kSlower:
+      return "slower";
+    case Comparison::kTie:
+      return "tie";
   }
   return "tie";
 }
@@ -154,10 +156,10 @@ PairResult ComparePairs(std::span<const Nanoseconds> base,
   result.mean_delta = delta.mean();
   result.delta_stderr = delta.stdev() / std::sqrt(static_cast<double>(delta.count()));
   const bool faster = result.mean_delta < 0;
-  const bool significant = std::abs(result.mean_delta) > kLeast &&
-                           std::abs(result.mean_delta) > 2 * result.delta_stderr;
-  const bool apart = faster ? result.challenger.q3 < result.base.min
-                            : result.base.q3 < result.challenger.min;
+  const bool significant =
+      std::abs(result.mean_delta) > kLeast && std::abs(result.mean_delta) > 2 * result.delta_stderr;
+  const bool apart =
+      faster ? result.challenger.q3 < result.base.min : result.base.q3 < result.challenger.min;
   const bool agrees = faster ? result.ratio < 1 - kLeast : result.ratio > 1 + kLeast;
   if (significant && (apart || agrees)) {
     result.comparison = faster ? Comparison::kFaster : Comparison::kSlower;

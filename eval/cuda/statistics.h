@@ -43,8 +43,8 @@ struct StoppingLimits {
                                    // ten of a short one are soon over
   double relative_stderr = 0.001;  // enough when the mean is known to 0.1%
   // Noise is stable when the last `noise_window` values of the relative standard deviation differ
-  // from each other by less than this share (as relative standard deviation): more samples would not
-  // make the median better known.
+  // from each other by less than this share (as relative standard deviation): more samples would
+  // not make the median better known.
   int noise_window = 32;
   double noise_stability = 0.05;
   Seconds wall_limit{2.0};

@@ -27,21 +27,30 @@ struct Recipe {
 
 double LargestFinite(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return static_cast<double>(std::numeric_limits<float>::max());
-    case DType::kF16: return 65504;
-    case DType::kBF16: return 0x1.fep127;
-    default: return std::numeric_limits<double>::max();
+    case DType::kF32:
+      return static_cast<double>(std::numeric_limits<float>::max());
+    case DType::kF16:
+      return 65504;
+    case DType::kBF16:
+      return 0x1.fep127;
+    default:
+      return std::numeric_limits<double>::max();
   }
 }
 
 // Order of seeds::Distribution::Kind as the kernels know it.
 int KindOf(Distribution::Kind kind) {
   switch (kind) {
-    case Distribution::Kind::kNormal: return 0;
-    case Distribution::Kind::kUniform: return 1;
-    case Distribution::Kind::kConstant: return 2;
-    case Distribution::Kind::kMixed: return 3;
-    case Distribution::Kind::kTail: return 4;
+    case Distribution::Kind::kNormal:
+      return 0;
+    case Distribution::Kind::kUniform:
+      return 1;
+    case Distribution::Kind::kConstant:
+      return 2;
+    case Distribution::Kind::kMixed:
+      return 3;
+    case Distribution::Kind::kTail:
+      return 4;
   }
   return 0;
 }
@@ -60,10 +69,10 @@ Recipe RecipeOf(const seeds::Tensor& tensor) {
   r.inner = tensor.shape.empty() ? 1 : tensor.shape.back();
   r.tail = std::max<std::int64_t>(1, r.inner / 100);
   r.elements = tensor.elements();
-  r.plain = d.kind == Distribution::Kind::kNormal && tensor.dtype == DType::kF32 && d.a == 0 &&
-                    d.b == 1
-                ? 1
-                : 0;
+  r.plain =
+      d.kind == Distribution::Kind::kNormal && tensor.dtype == DType::kF32 && d.a == 0 && d.b == 1
+          ? 1
+          : 0;
   return r;
 }
 
@@ -164,13 +173,13 @@ CuExpected<SupportCode> SupportCode::Load(const Context& context, std::string_vi
   if (!module) return tl::unexpected(module.error());
   code.module_ = std::move(*module);
   const std::pair<const char*, CuFunction*> wanted[] = {
-      {"grove_generate", &code.generate_},    {"grove_fill", &code.fill_},
-      {"grove_count_pattern", &code.count_},  {"grove_check_guard", &code.guard_},
-      {"grove_hash", &code.hash_},            {"grove_differ", &code.differ_},
-      {"grove_compare_sums", &code.sums_},    {"grove_compare_rows", &code.rows_},
-      {"grove_compare_worst", &code.worst_},  {"grove_compare_report", &code.report_},
-      {"grove_gather", &code.gather_},        {"grove_block", &code.block_},
-      {"grove_stamp", &code.stamp_},          {"grove_empty", &code.empty_}};
+      {"grove_generate", &code.generate_},   {"grove_fill", &code.fill_},
+      {"grove_count_pattern", &code.count_}, {"grove_check_guard", &code.guard_},
+      {"grove_hash", &code.hash_},           {"grove_differ", &code.differ_},
+      {"grove_compare_sums", &code.sums_},   {"grove_compare_rows", &code.rows_},
+      {"grove_compare_worst", &code.worst_}, {"grove_compare_report", &code.report_},
+      {"grove_gather", &code.gather_},       {"grove_block", &code.block_},
+      {"grove_stamp", &code.stamp_},         {"grove_empty", &code.empty_}};
   for (const auto& [name, slot] : wanted) {
     if (auto ok = code.driver_->Check(
             code.driver_->ModuleGetFunction(slot, code.module_.get(), name), "cuModuleGetFunction");

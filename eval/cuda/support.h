@@ -37,20 +37,20 @@ struct Stamp {
   std::uint64_t nanoseconds = 0;  // %globaltimer
   std::uint64_t cycles = 0;       // clock64 of multiprocessor `sm`
   std::uint64_t sm = 0;
-  std::uint64_t timed_out = 0;    // the blocking kernel gave up
+  std::uint64_t timed_out = 0;  // the blocking kernel gave up
 };
 
 // How rows are cut into segments, by value to the comparison kernels.
 struct CompareShape {
   std::int64_t elements = 0;
-  std::int64_t row = 0;      // elements of a row
+  std::int64_t row = 0;  // elements of a row
   std::int64_t rows = 0;
   std::int64_t segment = 0;  // elements of a segment
   std::int64_t per_row = 0;  // segments of a row
   double overflow = 0;
   double tiny = 0;
   int dtype = 0;
-  int threads = 32;          // that share one segment
+  int threads = 32;  // that share one segment
 };
 CompareShape ShapeOf(const seeds::Tensor& output, std::int64_t row_elements);
 
@@ -107,8 +107,8 @@ class SupportCode {
   CuStatus Empty(CuStream stream) const;
 
  private:
-  CuStatus Launch(CuStream stream, CuFunction function, unsigned grid, unsigned block, void** params,
-                  std::string_view name) const;
+  CuStatus Launch(CuStream stream, CuFunction function, unsigned grid, unsigned block,
+                  void** params, std::string_view name) const;
   unsigned GridFor(std::int64_t items, unsigned block) const;
 
   const Driver* driver_ = nullptr;

@@ -23,6 +23,7 @@ constexpr std::size_t kHashSlots = 8;
 constexpr std::uint64_t kBlockTimeoutNs = 10'000'000'000;
 // More work than this behind the blocking kernel could fill the launch queue and deadlock.
 constexpr std::size_t kMaxBlockedItems = 400;
+constexpr Nanoseconds kLong{5e6};  // an execution from here on hides every launch latency by itself
 constexpr double kLeastClockShare = 0.75;
 constexpr int kMaxThrottled = 50;
 
@@ -54,9 +55,10 @@ class Session {
     std::int64_t bytes = 0;
     for (const seeds::Tensor& tensor : c.tensors) bytes += tensor.bytes().value;
     // The ring takes at most a third of what is free: the recheck needs as much again, and more.
+    // Two sets are enough where one alone is many times the cache.
     const auto third = static_cast<std::int64_t>(free / 3);
-    const std::int64_t sets =
-        std::clamp<std::int64_t>(bytes > 0 ? third / bytes : 4, 1, 4);
+    const std::int64_t most = bytes > 8 * static_cast<std::int64_t>(parts.facts.l2_bytes) ? 2 : 4;
+    const std::int64_t sets = std::clamp<std::int64_t>(bytes > 0 ? third / bytes : most, 1, most);
     for (std::int64_t i = 0; i < sets; ++i) {
       auto set = MakeTensors(parts.pool, c, false);
       if (!set) return tl::unexpected(set.error());
@@ -75,7 +77,7 @@ class Session {
         Sample sample;
         auto done = Cold(entry, &sample);
         if (!done) return tl::unexpected(done.error());
-        estimate_ = sample.time;
+        if (sample.time > kLong) break;  // warm enough
       }
     }
     return {};
@@ -88,7 +90,6 @@ class Session {
   };
   Entry& candidate() { return entries_[0]; }
   Entry& base() { return entries_[1]; }
-  Nanoseconds estimate() const { return estimate_; }
   std::size_t current_set() const { return set_; }
   std::uint64_t current_seed() const { return seed_; }
   TensorSet& tensors(std::size_t index) { return ring_[index]; }
@@ -135,12 +136,12 @@ class Session {
       GROVE_TRY(support.Block(lane_.stream(), lane_.flag(), token, kBlockTimeoutNs,
                               lane_.slot(kBlockSlot)));
     }
-    CuStatus enqueued = driver.Check(driver.EventRecord(lane_.start().get(), lane_.stream()),
-                                     "cuEventRecord");
+    CuStatus enqueued =
+        driver.Check(driver.EventRecord(lane_.start().get(), lane_.stream()), "cuEventRecord");
     if (enqueued) enqueued = enqueue();
     if (enqueued) {
-      enqueued = driver.Check(driver.EventRecord(lane_.stop().get(), lane_.stream()),
-                              "cuEventRecord");
+      enqueued =
+          driver.Check(driver.EventRecord(lane_.stop().get(), lane_.stream()), "cuEventRecord");
     }
     if (enqueued) enqueued = support.TakeStamp(lane_.stream(), lane_.slot(kAfterSlot));
     if (enqueued) enqueued = lane_.ReadResults();
@@ -157,8 +158,8 @@ class Session {
     const auto before = lane_.result<Stamp>(kBeforeSlot);
     const auto after = lane_.result<Stamp>(kAfterSlot);
     if (lane_.result<Stamp>(kBlockSlot).timed_out != 0) {
-      return tl::unexpected(
-          Fault{VerdictKind::kInfrastructure, "the blocking kernel was not released in 10 s", false});
+      return tl::unexpected(Fault{VerdictKind::kInfrastructure,
+                                  "the blocking kernel was not released in 10 s", false});
     }
     if (before.sm == after.sm && after.nanoseconds > before.nanoseconds + 2000) {
       sample.clock_ghz = static_cast<double>(after.cycles - before.cycles) /
@@ -196,8 +197,8 @@ class Session {
  private:
   Executed<void> Add(const Program& text) {
     WorkerParts& parts = lane_.parts();
-    auto program = LoadedProgram::Load(parts.context, text.cubin, text.plan,
-                                       TensorNames(job_.task_case));
+    auto program =
+        LoadedProgram::Load(parts.context, text.cubin, text.plan, TensorNames(job_.task_case));
     if (!program) return tl::unexpected(program.error());
     Entry entry;
     entry.program = std::make_unique<LoadedProgram>(std::move(*program));
@@ -217,7 +218,6 @@ class Session {
   std::size_t set_ = 0;
   std::uint64_t draws_ = 0;
   std::uint64_t seed_ = 0;
-  Nanoseconds estimate_{0};
 };
 
 ModeTime ModeOf(std::string name, std::vector<Nanoseconds> samples, std::string_view stopped) {
@@ -233,10 +233,11 @@ ModeTime ModeOf(std::string name, std::vector<Nanoseconds> samples, std::string_
   return mode;
 }
 
-// The modes beside cold are for the report: as many samples as fit in a quarter of a second, between
-// three and `most`.
+// The modes beside cold are for the report: as many samples as make 60 ms, between three and
+// `most`; one of a long kernel, whose time does not depend on the mode.
 int SamplesFor(Nanoseconds time, int most) {
-  return std::clamp(static_cast<int>(Nanoseconds(6e7) / std::max(time, Nanoseconds(1000))), 3, most);
+  const int wanted = static_cast<int>(Nanoseconds(6e7) / std::max(time, Nanoseconds(1000)));
+  return std::clamp(wanted, time > kLong ? 1 : 3, most);
 }
 
 // Runs `take` under a stopping rule; drops and counts throttled samples, resting after them.
@@ -280,21 +281,22 @@ Executed<ModeTime> MeasureHot(Session& session, eval::TimeOutcome& outcome, doub
   auto& entry = session.candidate();
   const std::size_t items = std::max<std::size_t>(1, entry.bound->items());
   const double cold = std::max(1000.0, outcome.time.count());
-  const auto batch = static_cast<int>(
-      std::clamp(4e6 / cold, 1.0, static_cast<double>(std::max<std::size_t>(1, kMaxBlockedItems / items))));
+  const auto batch = static_cast<int>(std::clamp(
+      4e6 / cold, 1.0, static_cast<double>(std::max<std::size_t>(1, kMaxBlockedItems / items))));
   auto rule = MakeCountRule(SamplesFor(outcome.time * batch, 10), Seconds(0.25));
   GROVE_WAIT(session.NextInputs());
   GROVE_WAIT(session.Rebind(entry));
-  return Measure("hot", *rule, &outcome.throttled, clock_sum, clock_count, [&]() -> Executed<Sample> {
-    auto sample = session.Bracket(items * static_cast<std::size_t>(batch), [&]() -> CuStatus {
-      for (int i = 0; i < batch; ++i) {
-        if (auto ok = entry.bound->Enqueue(session.lane().stream()); !ok) return ok;
-      }
-      return {};
-    });
-    if (sample) sample->time /= batch;
-    return sample;
-  });
+  return Measure(
+      "hot", *rule, &outcome.throttled, clock_sum, clock_count, [&]() -> Executed<Sample> {
+        auto sample = session.Bracket(items * static_cast<std::size_t>(batch), [&]() -> CuStatus {
+          for (int i = 0; i < batch; ++i) {
+            if (auto ok = entry.bound->Enqueue(session.lane().stream()); !ok) return ok;
+          }
+          return {};
+        });
+        if (sample) sample->time /= batch;
+        return sample;
+      });
 }
 
 Executed<ModeTime> MeasureHost(Session& session, const TimeJob& job, eval::TimeOutcome& outcome) {
@@ -304,19 +306,19 @@ Executed<ModeTime> MeasureHost(Session& session, const TimeJob& job, eval::TimeO
   int clock_count = 0;
   return Measure("host", *rule, &outcome.throttled, &clock_sum, &clock_count,
                  [&]() -> Executed<Sample> {
-    GROVE_WAIT(session.NextInputs());
-    GROVE_WAIT(session.Rebind(entry));
-    GROVE_WAIT(session.Flush());
-    GROVE_WAIT(session.lane().WaitSpinning(kOwnDeadline));
-    const auto begin = SteadyClock::now();
-    if (auto ok = entry.bound->Enqueue(session.lane().stream()); !ok) {
-      return tl::unexpected(FaultOf(ok.error()));
-    }
-    GROVE_WAIT(session.lane().WaitSpinning(job.deadline));
-    Sample sample;
-    sample.time = SteadyClock::now() - begin;
-    return sample;
-  });
+                   GROVE_WAIT(session.NextInputs());
+                   GROVE_WAIT(session.Rebind(entry));
+                   GROVE_WAIT(session.Flush());
+                   GROVE_WAIT(session.lane().WaitSpinning(kOwnDeadline));
+                   const auto begin = SteadyClock::now();
+                   if (auto ok = entry.bound->Enqueue(session.lane().stream()); !ok) {
+                     return tl::unexpected(FaultOf(ok.error()));
+                   }
+                   GROVE_WAIT(session.lane().WaitSpinning(job.deadline));
+                   Sample sample;
+                   sample.time = SteadyClock::now() - begin;
+                   return sample;
+                 });
 }
 
 // A hash over all outputs of the current set.
@@ -327,8 +329,8 @@ Executed<std::vector<std::uint64_t>> OutputHashes(Session& session, const TimeJo
   for (std::size_t i = 0; i < c.tensors.size(); ++i) {
     if (c.tensors[i].role != seeds::TensorRole::kOutput) continue;
     const GuardedBuffer& b = session.tensors(session.current_set()).buffers[i];
-    GROVE_TRY(lane.parts().support.Hash(lane.stream(), b.data(), b.bytes(),
-                                        lane.slot(kHashSlots + i)));
+    GROVE_TRY(
+        lane.parts().support.Hash(lane.stream(), b.data(), b.bytes(), lane.slot(kHashSlots + i)));
   }
   GROVE_TRY(lane.ReadResults());
   GROVE_WAIT(lane.Wait(kOwnDeadline));
@@ -361,8 +363,8 @@ Executed<ModeTime> MeasureGraph(Session& session, const TimeJob& job, eval::Time
   GROVE_TRY(driver.Check(driver.StreamBeginCapture(lane.stream(), kCaptureModeRelaxed),
                          "cuStreamBeginCapture"));
   const CuStatus captured = entry.bound->Enqueue(lane.stream());
-  const CuStatus ended = driver.Check(driver.StreamEndCapture(lane.stream(), &raw),
-                                      "cuStreamEndCapture");
+  const CuStatus ended =
+      driver.Check(driver.StreamEndCapture(lane.stream(), &raw), "cuStreamEndCapture");
   const Graph graph(&driver, raw);
   if (!captured) return Absent("graph", captured.error().Message());
   if (!ended) return Absent("graph", ended.error().Message());
@@ -393,9 +395,8 @@ Executed<Nanoseconds> MeasureEmpty(Session& session) {
   std::vector<Nanoseconds> samples;
   for (int i = 0; i < 11; ++i) {
     GROVE_WAIT(session.Flush());
-    auto sample = session.Bracket(1, [&] {
-      return session.lane().parts().support.Empty(session.lane().stream());
-    });
+    auto sample = session.Bracket(
+        1, [&] { return session.lane().parts().support.Empty(session.lane().stream()); });
     if (!sample) return tl::unexpected(sample.error());
     samples.push_back(sample->time);
   }
@@ -423,7 +424,8 @@ Executed<void> MeasureLaunches(Session& session, eval::TimeOutcome& outcome) {
     report.occupancy.blocks_per_sm = resources[i].blocks_per_sm;
     const int warps = (resources[i].threads + 31) / 32;
     if (facts.threads_per_sm > 0) {
-      report.occupancy.warps_share = 32.0 * warps * resources[i].blocks_per_sm / facts.threads_per_sm;
+      report.occupancy.warps_share =
+          32.0 * warps * resources[i].blocks_per_sm / facts.threads_per_sm;
     }
     outcome.launches.push_back(std::move(report));
   }
@@ -502,7 +504,8 @@ Executed<void> TimeOne(Session& session, const TimeJob& job, eval::TimeOutcome& 
   return {};
 }
 
-// Both of a pair see the same inputs; which goes first alternates, and each starts from a cold cache.
+// Both of a pair see the same inputs; which goes first alternates, and each starts from a cold
+// cache.
 Executed<void> TimePair(Session& session, const TimeJob& job, eval::PairOutcome& pair) {
   auto rule = MakeNoiseRule(job.limits);
   const auto begin = SteadyClock::now();
@@ -531,9 +534,15 @@ Executed<void> TimePair(Session& session, const TimeJob& job, eval::PairOutcome&
   pair.mean_delta = result.mean_delta;
   pair.delta_stderr = result.delta_stderr;
   switch (result.comparison) {
-    case Comparison::kFaster: pair.result = eval::PairOutcome::Result::kFaster; break;
-    case Comparison::kSlower: pair.result = eval::PairOutcome::Result::kSlower; break;
-    case Comparison::kTie: pair.result = eval::PairOutcome::Result::kTie; break;
+    case Comparison::kFaster:
+      pair.result = eval::PairOutcome::Result::kFaster;
+      break;
+    case Comparison::kSlower:
+      pair.result = eval::PairOutcome::Result::kSlower;
+      break;
+    case Comparison::kTie:
+      pair.result = eval::PairOutcome::Result::kTie;
+      break;
   }
   return {};
 }

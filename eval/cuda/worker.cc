@@ -1,8 +1,8 @@
 #include "eval/cuda/worker.h"
 
+#include <unistd.h>
 #include <csignal>
 #include <mutex>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <tbb/concurrent_queue.h>

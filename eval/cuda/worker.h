@@ -1,7 +1,7 @@
-// The inside of a GPU worker process: one device, one context, several lanes. Speaks protocol.h over
-// a socket until the head closes it. Nothing a candidate does is survived on purpose: a sticky error,
-// or a wait past its deadline, is reported (kFatal) and the process ends itself with SIGKILL, because
-// a context with a running kernel cannot be torn down in order.
+// The inside of a GPU worker process: one device, one context, several lanes. Speaks protocol.h
+// over a socket until the head closes it. Nothing a candidate does is survived on purpose: a sticky
+// error, or a wait past its deadline, is reported (kFatal) and the process ends itself with
+// SIGKILL, because a context with a running kernel cannot be torn down in order.
 #pragma once
 
 namespace grove::cuda {

@@ -140,7 +140,8 @@ class WorkerPool::Worker {
           pending_.erase(found);
         }
       }
-      if (pending == nullptr) break;  // garbage, or an answer to nothing: not to be trusted any more
+      if (pending == nullptr)
+        break;  // garbage, or an answer to nothing: not to be trusted any more
       pending->Finish(Answer{false, std::string(payload), false, false, {}});
     }
     Bury(counters, counters_mutex);
@@ -187,8 +188,8 @@ class WorkerPool::Worker {
   }
 
   const PoolOptions& options_;
-  std::mutex launch_mutex_;    // taken before the two below
-  std::mutex write_mutex_;     // taken before mutex_; held while a message is written
+  std::mutex launch_mutex_;  // taken before the two below
+  std::mutex write_mutex_;   // taken before mutex_; held while a message is written
   mutable std::mutex mutex_;
   std::optional<Process> process_;
   bool alive_ = false;
@@ -216,7 +217,7 @@ struct WorkerPool::Impl {
 
   std::mutex broken_mutex;
   std::optional<Error> broken;  // why no worker can be had any more
-  std::mutex solo_mutex;    // the one request in the solo worker
+  std::mutex solo_mutex;        // the one request in the solo worker
 
   mutable std::mutex counters_mutex;
   PoolCounters counters;

@@ -1,13 +1,14 @@
 // A few killable worker processes and the requests in flight in them. Knows nothing of GPUs: it
 // starts workers, hands requests out, and decides who is to blame when one dies.
 //
-// Blame. Requests run together in the shared workers. When a shared worker dies (crash, hang past the
-// deadline, sticky error it reported itself), every request that was in flight in it is run again,
-// one by one, alone in the solo worker. One that dies there too is the culprit; the others get the
-// answer they would have got anyway. Nothing is lost, and nothing is blamed for its neighbour.
+// Blame. Requests run together in the shared workers. When a shared worker dies (crash, hang past
+// the deadline, sticky error it reported itself), every request that was in flight in it is run
+// again, one by one, alone in the solo worker. One that dies there too is the culprit; the others
+// get the answer they would have got anyway. Nothing is lost, and nothing is blamed for its
+// neighbour.
 //
-// Starting. A worker that fails to start `start_attempts` times in a row makes the pool unusable: the
-// worker's own message is returned, once and the same, to every caller from then on.
+// Starting. A worker that fails to start `start_attempts` times in a row makes the pool unusable:
+// the worker's own message is returned, once and the same, to every caller from then on.
 //
 // Thread-safe: Execute blocks its caller; call it from as many threads as there are requests.
 #pragma once
@@ -25,9 +26,9 @@
 namespace grove::cuda {
 
 struct PoolOptions {
-  ProcessOptions process;      // what to start; channel is always on
-  int workers = 3;             // shared ones; the solo worker comes on top, when it is needed
-  int in_flight = 4;           // requests at a time in one shared worker
+  ProcessOptions process;  // what to start; channel is always on
+  int workers = 3;         // shared ones; the solo worker comes on top, when it is needed
+  int in_flight = 4;       // requests at a time in one shared worker
   int start_attempts = 3;
   // Talks to a fresh worker over its channel until it is ready; an Error is its reason for failing.
   std::function<Status(int channel)> handshake;
@@ -39,17 +40,17 @@ struct PoolOptions {
 // How a request ended.
 struct Answer {
   bool died = false;
-  std::string payload;       // the reply, its id taken off; of kFatal when `reported`
-  bool reported = false;     // died: the worker said why before it ended (payload)
-  bool hung = false;         // died: killed by the pool at the deadline
-  std::string death;         // died: "killed by SIGSEGV", "no answer within 5000 ms"
+  std::string payload;    // the reply, its id taken off; of kFatal when `reported`
+  bool reported = false;  // died: the worker said why before it ended (payload)
+  bool hung = false;      // died: killed by the pool at the deadline
+  std::string death;      // died: "killed by SIGSEGV", "no answer within 5000 ms"
 };
 
 struct PoolCounters {
-  std::int64_t started = 0;      // worker processes
-  std::int64_t died = 0;         // unexpectedly
-  std::int64_t rerun = 0;        // requests run again alone
-  std::int64_t blamed = 0;       // of these, died again
+  std::int64_t started = 0;  // worker processes
+  std::int64_t died = 0;     // unexpectedly
+  std::int64_t rerun = 0;    // requests run again alone
+  std::int64_t blamed = 0;   // of these, died again
 };
 
 class WorkerPool {

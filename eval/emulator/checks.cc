@@ -176,11 +176,19 @@ void MemoryCounter::Mark(std::uint64_t sector, bool store) {
   const std::uint64_t page = sector * 32 / kPage;
   const std::size_t s = store ? 1 : 0;
   if (page != last_page_[s]) {
-    last_bits_[s] = &pages_[s].try_emplace(page, Bits{}).first->second;
+    last_[s] = &pages_[s][page];
     last_page_[s] = page;
   }
-  const std::uint64_t bit = sector % (kPage / 32);
-  (*last_bits_[s])[bit / 64] |= std::uint64_t{1} << (bit % 64);
+  const std::uint64_t bit = sector % (kPage / 32), mask = std::uint64_t{1} << (bit % 64);
+  Page& p = *last_[s];
+  p.all[bit / 64] |= mask;
+  if (store) return;
+  if (p.number != block_) {
+    p.number = block_;
+    p.block = {};
+  }
+  block_sectors += (p.block[bit / 64] & mask) == 0 ? 1 : 0;
+  p.block[bit / 64] |= mask;
 }
 
 void MemoryCounter::Global(const std::uint64_t* address, std::uint32_t mask, std::uint32_t bytes,
@@ -229,18 +237,19 @@ void MemoryCounter::Merge(const MemoryCounter& other) {
   load_sectors += other.load_sectors;
   store_sectors += other.store_sectors;
   wavefronts += other.wavefronts;
+  block_sectors += other.block_sectors;
   for (std::size_t s = 0; s < 2; ++s) {
-    for (const auto& [page, bits] : other.pages_[s]) {
-      Bits& mine = pages_[s].try_emplace(page, Bits{}).first->second;
-      for (std::size_t i = 0; i < bits.size(); ++i) mine[i] |= bits[i];
+    for (const auto& [number, page] : other.pages_[s]) {
+      Bits& mine = pages_[s][number].all;
+      for (std::size_t i = 0; i < mine.size(); ++i) mine[i] |= page.all[i];
     }
   }
 }
 
 std::int64_t MemoryCounter::UniqueBytes(bool store) const {
   std::int64_t sectors = 0;
-  for (const auto& [page, bits] : pages_[store ? 1 : 0]) {
-    for (const std::uint64_t word : bits) sectors += std::popcount(word);
+  for (const auto& [number, page] : pages_[store ? 1 : 0]) {
+    for (const std::uint64_t word : page.all) sectors += std::popcount(word);
   }
   return sectors * 32;
 }

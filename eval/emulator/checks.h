@@ -95,6 +95,10 @@ class MemoryCounter {
   // The addresses of the lanes in `mask`, `bytes` each.
   void Global(const std::uint64_t* address, std::uint32_t mask, std::uint32_t bytes, bool store);
   void Shared(const std::uint64_t* address, std::uint32_t mask, std::uint32_t bytes);
+  // Distinct sectors that each block loaded, summed over the blocks. A new block begins at
+  // NextBlock.
+  std::int64_t block_sectors = 0;
+  void NextBlock() { ++block_; }
   // Adds what `other` saw.
   void Merge(const MemoryCounter& other);
   std::int64_t UniqueBytes(bool store) const;
@@ -102,10 +106,16 @@ class MemoryCounter {
  private:
   static constexpr std::uint64_t kPage = std::uint64_t{1} << 18;  // bytes: 8192 sectors
   using Bits = std::array<std::uint64_t, kPage / 32 / 64>;
+  struct Page {
+    Bits all{};    // of every block
+    Bits block{};  // of the block numbered below
+    std::int64_t number = 0;
+  };
   void Mark(std::uint64_t sector, bool store);
-  std::unordered_map<std::uint64_t, Bits> pages_[2];
+  std::unordered_map<std::uint64_t, Page> pages_[2];
   std::uint64_t last_page_[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};
-  Bits* last_bits_[2] = {nullptr, nullptr};
+  Page* last_[2] = {nullptr, nullptr};
+  std::int64_t block_ = 1;
 };
 
 }  // namespace grove::emulator

@@ -37,6 +37,7 @@ void RegisterConvert(OpcodeTable& table);
 void RegisterMemory(OpcodeTable& table);
 void RegisterAtomic(OpcodeTable& table);
 void RegisterAsync(OpcodeTable& table);
+void RegisterMbarrier(OpcodeTable& table);
 void RegisterControl(OpcodeTable& table);
 void RegisterWarp(OpcodeTable& table);
 void RegisterMatrix(OpcodeTable& table);

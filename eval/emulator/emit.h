@@ -59,6 +59,13 @@ bool DecodeHalfOp(Decoder& decoder);
 bool DecodeHalfSetp(Decoder& decoder);
 bool DecodeHalfSet(Decoder& decoder);
 
+// cp.async.bulk in all its forms (exec_bulk.cc).
+bool DecodeBulkCopy(Decoder& decoder);
+
+// Matrix instructions in f64 (exec_matrix_f64.cc), by shape.
+bool DecodeDoubleMma(Decoder& decoder, int m, int n, int k);
+bool DecodeDoubleTransfer(Decoder& decoder, int m, int n, int k, bool store);
+
 // and, or, xor, mov and not of predicates, in exec_select.cc.
 enum class Logic { kAnd, kOr, kXor, kMove, kNot };
 bool DecodePredicateLogic(Decoder& decoder, Logic logic);

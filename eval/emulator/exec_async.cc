@@ -1,6 +1,5 @@
-// Asynchronous copies and mbarriers. A copy reads its source when it is issued and lands in shared
-// memory when its thread waits for it, so a missing wait shows. Bulk and tensor copies, and
-// clusters, are not here.
+// cp.async with its groups. A copy reads its source when it is issued and lands in shared memory
+// when its thread waits for it, so a missing wait shows.
 #include <algorithm>
 #include <cstring>
 
@@ -9,6 +8,7 @@
 #include "eval/emulator/decoder.h"
 #include "eval/emulator/emit.h"
 #include "eval/emulator/lanes.h"
+#include "eval/emulator/mbarrier.h"
 
 namespace grove::emulator {
 namespace {
@@ -99,81 +99,19 @@ const Inst* WaitGroup(Warp& w, const Inst* ip) {
   return ip + 1;
 }
 
-// --- mbarrier ---
-// The 64-bit object: bits 0-19 pending arrivals, 20-39 arrivals per phase, 63 the phase's parity.
-
-constexpr u64 kPhase = u64{1} << 63;
-constexpr u64 kCountMask = (u64{1} << 20) - 1;
-
-enum class MbarrierOp : u32 { kInit, kInval, kArrive, kArriveDrop, kTestWait, kTestParity };
-
-template <MbarrierOp kOp>
-const Inst* Mbarrier(Warp& w, const Inst* ip) {
+// a base, imm offset, x: extra {flags (1 wide base), space}.
+const Inst* ArriveForCopies(Warp& w, const Inst* ip) {
   const u32* e = w.program->extra.data() + ip->x;
   alignas(64) u64 address[kLanes];
   LaneAddresses(w, ip->a, (e[0] & 1) != 0, ip->imm, address);
-  AccessKind kind;
-  kind.space = static_cast<Space>(e[0] >> 4);
-  kind.bytes = 8;
-  kind.strong = true;
-  kind.store = kOp != MbarrierOp::kTestWait && kOp != MbarrierOp::kTestParity;
-  kind.atomic = kind.store && kOp != MbarrierOp::kInit;
-  u32 left = w.mask, result = 0;
+  const u64 window = WindowOf(static_cast<Space>(e[1]));
+  u32 left = w.mask;
   while (left != 0) {
     const int lane = std::countr_zero(left);
     left &= left - 1;
-    std::byte* host = ResolveLane(w, ip, kind, address[lane] + WindowOf(kind.space), lane, nullptr);
-    if (host == nullptr) return nullptr;
-    u64 state = 0;
-    std::memcpy(&state, host, 8);
-    if constexpr (kOp == MbarrierOp::kInit) {
-      const u64 count = w.At<u32>(ip->b)[lane] & kCountMask;
-      state = count | count << 20;
-    } else if constexpr (kOp == MbarrierOp::kInval) {
-      state = 0;
-    } else if constexpr (kOp == MbarrierOp::kArrive || kOp == MbarrierOp::kArriveDrop) {
-      const u64 count = ip->b == 0 ? 1 : w.At<u32>(ip->b)[lane];
-      if (ip->d != 0) w.At<u64>(ip->d)[lane] = state;
-      u64 pending = state & kCountMask, per_phase = state >> 20 & kCountMask;
-      if (count > pending) {
-        return w.Fail(ip, Fault::Kind::kTrap, "more arrivals at an mbarrier than it expects", lane);
-      }
-      pending -= count;
-      if (kOp == MbarrierOp::kArriveDrop) per_phase -= std::min(count, per_phase);
-      u64 phase = state & kPhase;
-      if (pending == 0) {
-        phase ^= kPhase;
-        pending = per_phase;
-      }
-      state = phase | per_phase << 20 | pending;
-    } else if constexpr (kOp == MbarrierOp::kTestWait) {
-      result |= u32{((w.At<u64>(ip->b)[lane] ^ state) & kPhase) != 0} << lane;
-    } else {
-      const u64 parity = (w.At<u32>(ip->b)[lane] & 1) != 0 ? kPhase : 0;
-      result |= u32{(state & kPhase) != parity} << lane;
-    }
-    if (kind.store) std::memcpy(host, &state, 8);
-  }
-  if constexpr (kOp == MbarrierOp::kTestWait || kOp == MbarrierOp::kTestParity) {
-    Blend(w.Pred(ip->d), result, w.mask);
+    if (!ArriveOnce(w, ip, address[lane] + window, lane)) return nullptr;
   }
   return ip + 1;
-}
-
-bool EmitMbarrier(Decoder& d, Handler handler, u32 to, std::size_t at, u32 operand) {
-  Space space;
-  if (!SpaceOf(d, space)) return false;
-  const Address address = d.ResolveAddress(d.Op(at));
-  d.TouchShared(Space::kShared, 4);
-  d.counts().control++;
-  const u32 x = d.AddExtra({(address.wide ? 1u : 0u) | static_cast<u32>(space) << 4});
-  Inst& inst = d.Emit(handler);
-  inst.d = to;
-  inst.a = address.base;
-  inst.b = operand;
-  inst.imm = address.offset;
-  inst.x = x;
-  return true;
 }
 
 // cp.async.mbarrier.arrive: the copies land now. Without .noinc the phase's pending count rises by
@@ -185,14 +123,21 @@ bool DecodeCopyArrive(Decoder& d) {
     d.counts().control++;
     return true;
   }
-  return EmitMbarrier(d, Mbarrier<MbarrierOp::kArrive>, 0, 0, 0);
+  Space space;
+  if (!SpaceOf(d, space)) return false;
+  const Address address = d.ResolveAddress(d.Op(0));
+  d.counts().control++;
+  const u32 x = d.AddExtra({address.wide ? 1u : 0u, static_cast<u32>(space)});
+  Inst& inst = d.Emit(ArriveForCopies);
+  inst.a = address.base;
+  inst.imm = address.offset;
+  inst.x = x;
+  return true;
 }
 
 bool DecodeCpAsync(Decoder& d) {
   if (!d.Has("async")) return d.Fail("no such form");
-  if (d.Has("bulk") || d.Has("tensor") || d.Has("reduce")) {
-    return d.Fail("bulk copies are not emulated");
-  }
+  if (d.Has("bulk")) return DecodeBulkCopy(d);
   if (d.Has("mbarrier")) return DecodeCopyArrive(d);
   if (d.Has("commit_group")) {
     d.counts().control++;
@@ -239,36 +184,8 @@ bool DecodeCpAsync(Decoder& d) {
   return true;
 }
 
-bool DecodeMbarrier(Decoder& d) {
-  if (d.Has("expect_tx") || d.Has("complete_tx") || d.Has("noComplete") || d.Has("pending_count")) {
-    return d.Fail("transaction counts are not emulated");
-  }
-  if (d.Has("init"))
-    return EmitMbarrier(d, Mbarrier<MbarrierOp::kInit>, 0, 0, d.Source(d.Op(1), Type::kB32));
-  if (d.Has("inval")) return EmitMbarrier(d, Mbarrier<MbarrierOp::kInval>, 0, 0, 0);
-  if (d.Has("arrive") || d.Has("arrive_drop")) {
-    const u32 to = d.Op(0).kind == Operand::Kind::kSink ? 0 : d.Destination(d.Op(0), Type::kB64);
-    const u32 count = d.count() > 2 ? d.Source(d.Op(2), Type::kB32) : 0;
-    return EmitMbarrier(
-        d, d.Has("arrive") ? Mbarrier<MbarrierOp::kArrive> : Mbarrier<MbarrierOp::kArriveDrop>, to,
-        1, count);
-  }
-  if (d.Has("test_wait") || d.Has("try_wait")) {
-    const u32 p = d.PredicateDestination(d.Op(0));
-    const bool parity = d.Has("parity");
-    const u32 phase = d.Source(d.Op(2), parity ? Type::kB32 : Type::kB64);
-    return EmitMbarrier(
-        d, parity ? Mbarrier<MbarrierOp::kTestParity> : Mbarrier<MbarrierOp::kTestWait>, p, 1,
-        phase);
-  }
-  return d.Fail("no such form");
-}
-
 }  // namespace
 
-void RegisterAsync(OpcodeTable& table) {
-  table["cp"] = {DecodeCpAsync};
-  table["mbarrier"] = {DecodeMbarrier};
-}
+void RegisterAsync(OpcodeTable& table) { table["cp"] = {DecodeCpAsync}; }
 
 }  // namespace grove::emulator

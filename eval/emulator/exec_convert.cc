@@ -96,9 +96,10 @@ double ApplyIntegral(double x, Round mode) {
   }
   return x;
 }
-u64 ClampToInteger(double x, Type t) {
-  if (x != x) return 0;
+// NaN gives 0 only between types of at most 32 bits, else the highest bit (PTX ISA 9.0, cvt).
+u64 ClampToInteger(double x, Type t, bool from_f64) {
   const int bits = 8 * SizeOf(t);
+  if (x != x) return from_f64 || bits == 64 ? u64{1} << (bits - 1) : 0;
   if (IsSigned(t)) {
     const double top = std::ldexp(1.0, bits - 1);
     if (x >= top) return (u64{1} << (bits - 1)) - 1;
@@ -155,7 +156,7 @@ u64 ConvertOne(const Form& form, u64 bits) {
     }
     x = IntegerToOdd(v);
   }
-  if (!IsFloatType(to)) return ClampToInteger(ApplyIntegral(x, mode), to);
+  if (!IsFloatType(to)) return ClampToInteger(ApplyIntegral(x, mode), to, from == Type::kF64);
   if (form.integral != 0) x = ApplyIntegral(x, mode);
   const Round narrow = form.integral != 0 ? Round::kNearest : mode;
   if (form.saturate != 0) x = x > 0 ? std::min(x, 1.0) : 0.0;

@@ -57,15 +57,18 @@ void Narrow(const float* from, u32* to) {
   }
 }
 
+template <bool kB>
+void FlushSubnormals(float* r) {
+  const float least = kB ? std::numeric_limits<float>::min() : 6.103515625e-05f;
+  for (int i = 0; i < kValues; ++i)
+    r[i] = std::fabs(r[i]) < least ? std::copysign(0.0f, r[i]) : r[i];
+}
+
 // imm bit 0: one value per lane instead of two; bit 1: .sat; bit 2: .relu; bit 3: .ftz.
 template <bool kB>
 const Inst* Finish(Warp& w, const Inst* ip, float* r) {
   const auto flags = static_cast<u32>(ip->imm);
-  if ((flags & 8) != 0) {
-    const float least = kB ? std::numeric_limits<float>::min() : 6.103515625e-05f;
-    for (int i = 0; i < kValues; ++i)
-      r[i] = std::fabs(r[i]) < least ? std::copysign(0.0f, r[i]) : r[i];
-  }
+  if ((flags & 8) != 0) FlushSubnormals<kB>(r);
   if ((flags & 2) != 0) {
     for (int i = 0; i < kValues; ++i) r[i] = Saturate(r[i]);
   }
@@ -78,30 +81,39 @@ const Inst* Finish(Warp& w, const Inst* ip, float* r) {
   return MapLanes<u32>(w, ip, [&](int i) { return packed[i] & keep; });
 }
 
+// An operand, widened; .ftz makes zeros of its subnormals.
+template <bool kB>
+void Operands(Warp& w, const Inst* ip, u32 at, float* to) {
+  Widen<kB>(w.At<u32>(at), to);
+  if ((ip->imm & 8) != 0) FlushSubnormals<kB>(to);
+}
+
 template <bool kB, auto F>
 const Inst* Half1(Warp& w, const Inst* ip) {
   alignas(64) float a[kValues];
-  Widen<kB>(w.At<u32>(ip->a), a);
+  Operands<kB>(w, ip, ip->a, a);
   for (int i = 0; i < kValues; ++i) a[i] = F(a[i]);
   return Finish<kB>(w, ip, a);
 }
 template <bool kB, auto F>
 const Inst* Half2(Warp& w, const Inst* ip) {
   alignas(64) float a[kValues], b[kValues];
-  Widen<kB>(w.At<u32>(ip->a), a);
-  Widen<kB>(w.At<u32>(ip->b), b);
+  Operands<kB>(w, ip, ip->a, a);
+  Operands<kB>(w, ip, ip->b, b);
   for (int i = 0; i < kValues; ++i) a[i] = F(a[i], b[i]);
   return Finish<kB>(w, ip, a);
 }
 template <bool kB>
 const Inst* HalfFma(Warp& w, const Inst* ip) {
   alignas(64) float a[kValues], b[kValues], c[kValues];
-  Widen<kB>(w.At<u32>(ip->a), a);
-  Widen<kB>(w.At<u32>(ip->b), b);
-  Widen<kB>(w.At<u32>(ip->c), c);
+  Operands<kB>(w, ip, ip->a, a);
+  Operands<kB>(w, ip, ip->b, b);
+  Operands<kB>(w, ip, ip->c, c);
   for (int i = 0; i < kValues; ++i) {
-    // The product of two 11-bit numbers is exact in a double.
-    a[i] = ToOdd(double{a[i]} * double{b[i]} + double{c[i]});
+    // The product of two 11-bit numbers is exact in a double. So is the sum in f16, as far as its
+    // rounding to 11 bits can tell; bf16 spans too many exponents for that.
+    const double product = double{a[i]} * double{b[i]}, c_wide = double{c[i]};
+    a[i] = ToOdd(kB ? SumToOdd(product, c_wide) : product + c_wide);
   }
   return Finish<kB>(w, ip, a);
 }

@@ -145,9 +145,31 @@ s32 Mul24Lo(s32 a, s32 b) {
                                            (static_cast<s32>(static_cast<u32>(b) << 8) >> 8)));
 }
 u32 Mul24LoU(u32 a, u32 b) { return (a & 0xffffff) * (b & 0xffffff); }
+// Bits 16 to 47 of the product.
+s32 Mul24Hi(s32 a, s32 b) {
+  const s64 x = static_cast<s32>(static_cast<u32>(a) << 8) >> 8;
+  const s64 y = static_cast<s32>(static_cast<u32>(b) << 8) >> 8;
+  return static_cast<s32>((x * y) >> 16);
+}
+u32 Mul24HiU(u32 a, u32 b) {
+  return static_cast<u32>((u64{a & 0xffffff} * u64{b & 0xffffff}) >> 16);
+}
+s32 Mad24Lo(s32 a, s32 b, s32 c) { return Add(Mul24Lo(a, b), c); }
+u32 Mad24LoU(u32 a, u32 b, u32 c) { return Mul24LoU(a, b) + c; }
+s32 Mad24Hi(s32 a, s32 b, s32 c) { return Add(Mul24Hi(a, b), c); }
+u32 Mad24HiU(u32 a, u32 b, u32 c) { return Mul24HiU(a, b) + c; }
+s32 Mad24HiSat(s32 a, s32 b, s32 c) { return AddSat(Mul24Hi(a, b), c); }
 template <typename T>
 T Sad(T a, T b, T c) {
   return Add<T>(c, a < b ? Sub<T>(b, a) : Sub<T>(a, b));
+}
+
+// Two 16-bit lanes in one register.
+template <typename T, auto F>
+u32 Pair(u32 a, u32 b) {
+  const T low = F(static_cast<T>(a), static_cast<T>(b));
+  const T high = F(static_cast<T>(a >> 16), static_cast<T>(b >> 16));
+  return u32{static_cast<u16>(low)} | u32{static_cast<u16>(high)} << 16;
 }
 
 template <typename T>
@@ -363,8 +385,18 @@ bool EmitCarry(Decoder& d, bool in, bool sub) {
   return true;
 }
 
+bool IsPair(Decoder& d) { return d.Has("u16x2") || d.Has("s16x2"); }
+bool EmitPair(Decoder& d, Handler unsigned_pair, Handler signed_pair) {
+  return EmitOperands(d, d.Has("s16x2") ? signed_pair : unsigned_pair, Type::kB32,
+                      {Type::kB32, Type::kB32});
+}
+
 bool DecodeAdd(Decoder& d) {
   const Type t = d.TypeAt(0);
+  if (IsPair(d) && !d.Has("sat")) {
+    return EmitPair(d, Map2<u32, u32, u32, Pair<u16, Add<u16>>>,
+                    Map2<u32, u32, u32, Pair<u16, Add<u16>>>);
+  }
   if (IsFloatType(t)) return DecodeFloatAdd(d);
   if (d.Has("cc")) return EmitCarry(d, false, false);
   if (d.Has("sat")) {
@@ -400,9 +432,23 @@ bool DecodeMul(Decoder& d) {
 }
 bool DecodeMul24(Decoder& d) {
   const Type t = d.TypeAt(0);
-  if (d.Has("hi")) return d.Fail("no such form");
-  return EmitOperands(
-      d, t == Type::kS32 ? Map2<s32, s32, s32, Mul24Lo> : Map2<u32, u32, u32, Mul24LoU>, t, {t, t});
+  if (SizeOf(t) != 4) return d.Fail("no such form");
+  const bool hi = d.Has("hi");
+  return EmitOperands(d,
+                      t == Type::kS32
+                          ? (hi ? Map2<s32, s32, s32, Mul24Hi> : Map2<s32, s32, s32, Mul24Lo>)
+                          : (hi ? Map2<u32, u32, u32, Mul24HiU> : Map2<u32, u32, u32, Mul24LoU>),
+                      t, {t, t});
+}
+bool DecodeMad24(Decoder& d) {
+  const Type t = d.TypeAt(0);
+  if (SizeOf(t) != 4) return d.Fail("no such form");
+  const bool hi = d.Has("hi");
+  Handler h = t == Type::kS32
+                  ? (hi ? Map3<s32, s32, s32, s32, Mad24Hi> : Map3<s32, s32, s32, s32, Mad24Lo>)
+                  : (hi ? Map3<u32, u32, u32, u32, Mad24HiU> : Map3<u32, u32, u32, u32, Mad24LoU>);
+  if (hi && d.Has("sat")) h = Map3<s32, s32, s32, s32, Mad24HiSat>;
+  return EmitOperands(d, h, t, {t, t, t});
 }
 // mad with carry: the product goes to a temporary, then an addition with carry.
 bool EmitMadCarry(Decoder& d, bool in) {
@@ -477,11 +523,19 @@ bool DecodeRem(Decoder& d) {
 }
 bool DecodeMin(Decoder& d) {
   const Type t = d.TypeAt(0);
+  if (IsPair(d) && !d.Has("relu")) {
+    return EmitPair(d, Map2<u32, u32, u32, Pair<u16, Min<u16>>>,
+                    Map2<u32, u32, u32, Pair<s16, Min<s16>>>);
+  }
   if (IsFloatType(t)) return DecodeFloatMin(d);
   return EmitOperands(d, Pick(t, {GROVE_INTEGERS(Min)}), t, {t, t});
 }
 bool DecodeMax(Decoder& d) {
   const Type t = d.TypeAt(0);
+  if (IsPair(d) && !d.Has("relu")) {
+    return EmitPair(d, Map2<u32, u32, u32, Pair<u16, Max<u16>>>,
+                    Map2<u32, u32, u32, Pair<s16, Max<s16>>>);
+  }
   if (IsFloatType(t)) return DecodeFloatMax(d);
   return EmitOperands(d, Pick(t, {GROVE_INTEGERS(Max)}), t, {t, t});
 }
@@ -506,7 +560,9 @@ bool DecodeNeg(Decoder& d) {
 bool DecodeSad(Decoder& d) {
   const Type t = d.TypeAt(0);
   return EmitOperands(d,
-                      Pick(t, {{Type::kU32, Map3<u32, u32, u32, u32, Sad<u32>>},
+                      Pick(t, {{Type::kU16, Map3<u16, u16, u16, u16, Sad<u16>>},
+                               {Type::kS16, Map3<s16, s16, s16, s16, Sad<s16>>},
+                               {Type::kU32, Map3<u32, u32, u32, u32, Sad<u32>>},
                                {Type::kS32, Map3<s32, s32, s32, s32, Sad<s32>>},
                                {Type::kU64, Map3<u64, u64, u64, u64, Sad<u64>>},
                                {Type::kS64, Map3<s64, s64, s64, s64, Sad<s64>>}}),
@@ -677,6 +733,7 @@ void RegisterInteger(OpcodeTable& table) {
   table["subc"] = {DecodeSubc};
   table["mul"] = {DecodeMul};
   table["mul24"] = {DecodeMul24};
+  table["mad24"] = {DecodeMad24};
   table["mad"] = {DecodeMad};
   table["madc"] = {DecodeMadc};
   table["div"] = {DecodeDiv};

@@ -33,7 +33,12 @@ Place PlaceOf(Role role, int m, int k, int per, int r, int i, int lane) {
   switch (role) {
     case kA:
       if (per == 1) return {g + 8 * (r & 1), t + 4 * (r >> 1)};
-      if (per == 4) return {g + 8 * (r & 1), 4 * t + i + 16 * (r >> 1)};
+      if (per == 4) {
+        if (m == 8) return {g, 4 * t + i};
+        const int tile = k / 8;  // registers of 16 rows
+        const int rr = r % tile;
+        return {16 * (r / tile) + g + 8 * (rr & 1), 4 * t + i + 16 * (rr >> 1)};
+      }
       if (m == 8) return {g, 2 * t + i + 8 * r};
       {
         const int tile = k == 16 ? 4 : 2;
@@ -235,7 +240,7 @@ const Inst* MultiplyInteger(Warp& w, const Inst* ip) {
   Product p;
   std::memcpy(&p, e, sizeof(p));
   e += kProductWords;
-  std::int32_t a[16 * 32], b[32 * 8];
+  std::int32_t a[32 * 32], b[32 * 32];
   const auto gather = [&](u32 count, u32 type, const u16* table, std::int32_t* to) {
     for (u32 r = 0; r < count; ++r) {
       const u32* from = w.At<u32>(*e++);
@@ -253,7 +258,7 @@ const Inst* MultiplyInteger(Warp& w, const Inst* ip) {
   gather(p.a_count, p.a_type, tables[p.a_table].data(), a);
   gather(p.b_count, p.b_type, tables[p.b_table].data(), b);
   const u16* table = tables[p.c_table].data();
-  std::int64_t sum[4][kLanes];
+  std::int64_t sum[8][kLanes];
   for (u32 r = 0; r < p.c_count; ++r, table += kLanes) {
     const std::int32_t* c = w.At<std::int32_t>(*e++);
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -271,27 +276,6 @@ const Inst* MultiplyInteger(Warp& w, const Inst* ip) {
       d[lane] = static_cast<u32>(static_cast<u64>(s));
     }
   }
-  return ip + 1;
-}
-
-// m8n8k4 in f64. extra: a, b, c0, c1, d0, d1.
-const Inst* MultiplyDouble(Warp& w, const Inst* ip) {
-  if (!Ready(w)) return w.WaitFor(ip, kFull);
-  Meet(w);
-  const u32* e = w.program->extra.data() + ip->x;
-  const double* a = w.At<double>(e[0]);
-  const double* b = w.At<double>(e[1]);
-  double sum[2][kLanes];
-  for (int r = 0; r < 2; ++r) {
-    const double* c = w.At<double>(e[2 + r]);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const int row = lane / 4, column = 2 * (lane % 4) + r;
-      double s = c[lane];
-      for (int k = 0; k < 4; ++k) s = std::fma(a[4 * row + k], b[4 * column + k], s);
-      sum[r][lane] = s;
-    }
-  }
-  for (int r = 0; r < 2; ++r) std::memcpy(w.At<double>(e[4 + r]), sum[r], sizeof(sum[r]));
   return ip + 1;
 }
 
@@ -333,7 +317,7 @@ const Inst* Move(Warp& w, const Inst* ip) {
   }
   const u64 span = offset_of((t.rows - 1) << 8 | (t.columns - 1)) + t.bytes;
   std::byte* host = nullptr;
-  if (!w.slow_memory && stride < (u64{1} << 31)) {
+  if (!w.slow_memory && stride < (u64{1} << 31) && t.per != 4) {
     host = kind.space == Space::kShared ? SharedWindow(w, base - kSharedWindow, span)
                                         : PlainWindow(w, base, span, kind.store);
   }
@@ -344,9 +328,9 @@ const Inst* Move(Warp& w, const Inst* ip) {
     if (host == nullptr && w.block->memory_counter != nullptr) {
       // Neighbours in a register move as one word when they are neighbours in memory.
       AccessKind word = kind;
-      const bool pair = t.per == 2 && t.transposed == 0 && (t.columns & 1) == 0;
-      word.bytes = pair ? 4 : t.bytes;
-      for (u32 i = 0; i < (pair ? 1 : t.per); ++i) {
+      const bool whole = t.per > 1 && t.transposed == 0 && t.columns % t.per == 0;
+      word.bytes = whole ? 4 : t.bytes;
+      for (u32 i = 0; i < (whole ? 1 : t.per); ++i) {
         u64 at[kLanes];
         for (int lane = 0; lane < kLanes; ++lane) {
           at[lane] = base + offset_of(table[i * kLanes + static_cast<u32>(lane)]);
@@ -559,7 +543,8 @@ bool EmitProduct(Decoder& d, const Shape& s, Type a, Type b, Type c, Type dt) {
   std::memcpy(extra.data(), &p, sizeof(p));
   for (const auto* list : {&ra, &rb, &rc, &rd})
     extra.insert(extra.end(), list->begin(), list->end());
-  const double flops = 2.0 * s.m * s.n * s.k;
+  // Bytes run at twice the 16-bit rate.
+  const double flops = (PerRegister(a) == 4 ? 1.0 : 2.0) * s.m * s.n * s.k;
   d.counts().tensor++;
   if (a == Type::kTF32)
     d.counts().tensor_flops_tf32 += flops;
@@ -573,9 +558,11 @@ bool EmitProduct(Decoder& d, const Shape& s, Type a, Type b, Type c, Type dt) {
 bool KnownShape(const Shape& s, Type a, bool wmma) {
   if (wmma) {
     if (a == Type::kTF32) return s.m == 16 && s.n == 16 && s.k == 8;
+    if (PerRegister(a) == 4 && a != Type::kS8 && a != Type::kU8) return false;
     return s.k == 16 &&
            ((s.m == 16 && s.n == 16) || (s.m == 32 && s.n == 8) || (s.m == 8 && s.n == 32));
   }
+  if (s.m == 8 && s.n == 8) return s.k == 16 && (a == Type::kS8 || a == Type::kU8);
   if (s.m != 16 || s.n != 8) return false;
   switch (PerRegister(a)) {
     case 1:
@@ -591,27 +578,7 @@ bool DecodeMma(Decoder& d) {
   Shape s;
   if (!ShapeOf(d, s) || d.Has("sp") || d.Has("block_scale")) return d.Fail("no such form");
   const Type dt = d.TypeAt(0), a = d.TypeAt(1), b = d.TypeAt(2), c = d.TypeAt(3);
-  if (dt == Type::kF64 && s.m == 8 && s.n == 8 && s.k == 4) {
-    std::vector<u32> extra;
-    const auto add = [&](const Operand& o, bool destination) {
-      const auto one = [&](const Operand& r) {
-        extra.push_back(destination ? d.Destination(r, Type::kF64) : d.Source(r, Type::kF64));
-      };
-      if (o.kind == Operand::Kind::kVector)
-        std::for_each(o.elements.begin(), o.elements.end(), one);
-      else
-        one(o);
-    };
-    add(d.Op(1), false);
-    add(d.Op(2), false);
-    add(d.Op(3), false);
-    add(d.Op(0), true);
-    if (extra.size() != 6) return d.Fail("the fragments have the wrong number of registers");
-    d.counts().tensor++;
-    const u32 x = d.AddExtra(extra);
-    d.Emit(MultiplyDouble).x = x;
-    return true;
-  }
+  if (dt == Type::kF64) return DecodeDoubleMma(d, s.m, s.n, s.k);
   const bool integer = a == Type::kS8 || a == Type::kU8;
   const bool same = integer ? (b == Type::kS8 || b == Type::kU8) : PerRegister(a) == PerRegister(b);
   const bool sums =
@@ -630,10 +597,12 @@ bool DecodeTransfer(Decoder& d, bool store) {
   const Type t = d.TypeAt(-1);
   const Role role = d.Has("a") ? kA : d.Has("b") ? kB : kC;
   const bool column_major = d.Has("col");
-  const Type key = t == Type::kF32 ? (s.k == 8 ? Type::kTF32 : Type::kF16) : t;
-  if (!KnownShape(s, role == kC ? key : t, true) ||
-      (t != Type::kF16 && t != Type::kBF16 && t != Type::kTF32 && t != Type::kF32) ||
-      (role != kC && t == Type::kF32) || (role == kC && (t == Type::kBF16 || t == Type::kTF32))) {
+  if (t == Type::kF64) return DecodeDoubleTransfer(d, s.m, s.n, s.k, store);
+  const bool operand = t == Type::kBF16 || t == Type::kTF32 || t == Type::kS8 || t == Type::kU8;
+  const bool sum = t == Type::kF32 || t == Type::kS32;
+  const Type key = sum ? (s.k == 8 ? Type::kTF32 : Type::kF16) : t;
+  if (!KnownShape(s, key, true) || (t != Type::kF16 && !operand && !sum) ||
+      (role == kC ? operand : sum)) {
     return d.Fail("no such form");
   }
   std::vector<u32> registers;
@@ -689,11 +658,17 @@ bool DecodeWmma(Decoder& d) {
   const bool four = d.TypeAt(2) != Type::kNone;
   const Type dt = d.TypeAt(0), c = four ? d.TypeAt(3) : d.TypeAt(1);
   const Type a = four ? d.TypeAt(1) : Type::kF16;
-  if ((a != Type::kF16 && a != Type::kBF16 && a != Type::kTF32) || !KnownShape(s, a, true) ||
-      (dt != Type::kF32 && dt != Type::kF16) || (c != Type::kF32 && c != Type::kF16)) {
+  if (a == Type::kF64 || dt == Type::kF64) return DecodeDoubleMma(d, s.m, s.n, s.k);
+  const bool integer = a == Type::kS8 || a == Type::kU8;
+  const Type b = four ? d.TypeAt(2) : a;
+  const bool sums =
+      integer ? dt == Type::kS32 && c == Type::kS32
+              : (dt == Type::kF32 || dt == Type::kF16) && (c == Type::kF32 || c == Type::kF16);
+  if ((!integer && a != Type::kF16 && a != Type::kBF16 && a != Type::kTF32) || a != b || !sums ||
+      !KnownShape(s, a, true)) {
     return d.Fail("no such form");
   }
-  return EmitProduct(d, s, a, a, c, dt);
+  return EmitProduct(d, s, a, b, c, dt);
 }
 
 bool DecodeMatrices(Decoder& d, bool store) {

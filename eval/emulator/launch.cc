@@ -199,6 +199,7 @@ struct Outcome {
 void RunOne(Launch& launch, Share& share, std::int64_t position, std::int64_t flat,
             Outcome& outcome) {
   share.block.memory_counter = launch.options->count_memory ? &share.memory : nullptr;
+  share.memory.NextBlock();
   PrepareBlock(share.block, launch, flat, share.worker);
   const Progress progress = RunBlock(share.block, std::numeric_limits<std::int64_t>::max());
   ++share.blocks;
@@ -292,6 +293,7 @@ Counters& Counters::operator+=(const Counters& o) {
   global_load_sectors += o.global_load_sectors;
   global_store_sectors += o.global_store_sectors;
   unique_load_bytes += o.unique_load_bytes;
+  block_load_bytes += o.block_load_bytes;
   unique_store_bytes += o.unique_store_bytes;
   shared_wavefronts += o.shared_wavefronts;
   return *this;
@@ -388,6 +390,8 @@ LaunchOutcome Run(const Module& module, const LaunchConfig& config, AddressSpace
   result.counters.global_store_sectors = merged.store_sectors;
   result.counters.shared_wavefronts = merged.wavefronts;
   result.counters.unique_load_bytes = merged.UniqueBytes(false);
+  // Blocks of a cooperative launch take turns, so what each of them loads is not told apart.
+  if (!config.cooperative) result.counters.block_load_bytes = 32 * merged.block_sectors;
   result.counters.unique_store_bytes = merged.UniqueBytes(true);
   if (!outcome.fault && !outcome.budget_fault && launch.budget < 0) {
     Fault fault = BadLaunch(fmt::format("the launch exceeds its budget of {} thread-instructions",

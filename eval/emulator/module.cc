@@ -18,6 +18,7 @@ Result<std::shared_ptr<const Module>> LoadModule(std::string_view ptx) {
   RegisterMemory(table);
   RegisterAtomic(table);
   RegisterAsync(table);
+  RegisterMbarrier(table);
   RegisterControl(table);
   RegisterWarp(table);
   RegisterMatrix(table);

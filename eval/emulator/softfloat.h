@@ -28,6 +28,18 @@ inline float ToOdd(double x) {
   return std::bit_cast<float>(bits);
 }
 
+// a + b rounded to odd: what the addition drops (Knuth's two-sum) goes into the last bit.
+inline double SumToOdd(double a, double b) {
+  const double s = a + b;
+  const double bb = s - a;
+  const double error = (a - (s - bb)) + (b - bb);
+  std::uint64_t bits = std::bit_cast<std::uint64_t>(s);
+  const bool inexact = error != 0 && s - s == 0;
+  const bool away = (error < 0) == (s > 0);
+  bits = inexact ? (bits - (away ? 1u : 0u)) | 1u : bits;
+  return std::bit_cast<double>(bits);
+}
+
 inline float HalfBits(std::uint32_t h) {
 #if defined(__F16C__)
   return _cvtsh_ss(static_cast<unsigned short>(h));

@@ -172,10 +172,17 @@ ModelledLaunch ModelLaunch(const DeviceSpec& device, const codegen::ResolvedLaun
     work.sectors_per_load =
         AsDouble(counters.global_load_sectors) / AsDouble(counters.global_loads);
   }
-  double unique = ExtrapolateDistinct(AsDouble(counters.unique_load_bytes), work.distinct_bytes,
-                                      sampled, blocks);
-  if (footprint) unique = std::min(unique, static_cast<double>(footprint->value));
   const double store_unique = AsDouble(counters.unique_store_bytes) * scale;
+  const double sample_unique = AsDouble(counters.unique_load_bytes);
+  double unique = ExtrapolateDistinct(sample_unique, work.distinct_bytes, sampled, blocks);
+  if (footprint) {
+    // What is not written is read: a launch that is given a tensor reads all of it, unless its
+    // blocks, sharing nothing, could not.
+    const double whole = static_cast<double>(footprint->value);
+    unique = std::min({sample_unique * scale, work.distinct_bytes * blocks,
+                       std::max(whole - store_unique, unique)});
+    unique = std::min(std::max(unique, sample_unique), whole);
+  }
   const double shared = AsDouble(entry.static_shared + launch.shared_bytes);
   const Traffic traffic = ModelLoads(device, work, blocks, resident, resident_per_sm, unique,
                                      AsDouble(counters.unique_store_bytes) / sampled, shared);

@@ -30,7 +30,7 @@ TEST(DTypeTest, HalfRoundsToNearestEven) {
   EXPECT_EQ(FloatToHalf(2051.0F), FloatToHalf(2052.0F));  // tie, to even
   EXPECT_EQ(FloatToHalf(65519.0F), 0x7bff);
   EXPECT_EQ(FloatToHalf(65520.0F), 0x7c00);
-  EXPECT_EQ(FloatToHalf(std::ldexp(1.0F, -25)), 0);       // half of the least denormal: tie to 0
+  EXPECT_EQ(FloatToHalf(std::ldexp(1.0F, -25)), 0);  // half of the least denormal: tie to 0
   EXPECT_EQ(FloatToHalf(std::nextafter(std::ldexp(1.0F, -25), 1.0F)), 1);
 }
 

@@ -30,9 +30,12 @@ class CliTest : public ::testing::Test {
     return RunProgram("grove", arguments, options);
   }
   std::vector<std::string> SmallRun(const std::string& name) {
-    return {"run",     "softmax_small", "--tasks",    std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks",
-            "--name",  name,            "--rounds",   "2",
-            "--ideas", "2",             "--branches", "2",
+    return {"run",        "softmax_small",
+            "--tasks",    std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks",
+            "--name",     name,
+            "--rounds",   "2",
+            "--ideas",    "2",
+            "--branches", "2",
             "--frontier", "2"};
   }
   testing::ScratchFolder folder_;
@@ -99,7 +102,8 @@ TEST_F(CliTest, ABrokenTaskFileGivesFileLineAndColumn) {
   const auto task = folder_.path() / "tasks" / "broken";
   std::filesystem::create_directories(task);
   std::ofstream(task / "task.toml") << "name = \"broken\"\ntitle = [\n";
-  const ProgramResult result = Grove({"run", "broken", "--tasks", (folder_.path() / "tasks").string()});
+  const ProgramResult result =
+      Grove({"run", "broken", "--tasks", (folder_.path() / "tasks").string()});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, ::testing::ContainsRegex("task.toml:[0-9]+:[0-9]+"));
 }
@@ -120,8 +124,8 @@ struct Refused {
 class RefusedTest : public CliTest, public ::testing::WithParamInterface<Refused> {};
 
 TEST_P(RefusedTest, WithItsVerdict) {
-  const ProgramResult result = Grove({"eval", "softmax", kKernels + GetParam().file,
-                                      kKernels + "plan.json", "--json"});
+  const ProgramResult result =
+      Grove({"eval", "softmax", kKernels + GetParam().file, kKernels + "plan.json", "--json"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["verdict"], GetParam().verdict) << result.out;

@@ -1,5 +1,5 @@
-// A run killed with SIGKILL at random instants and resumed each time ends with the tree that it would
-// have had, and its store is whole after every kill.
+// A run killed with SIGKILL at random instants and resumed each time ends with the tree that it
+// would have had, and its store is whole after every kill.
 #include <filesystem>
 #include <map>
 #include <random>
@@ -27,8 +27,9 @@ ProgramOptions In(const std::filesystem::path& folder) {
 }
 
 std::vector<std::string> RunArguments(const std::string& name) {
-  return {"run",     "softmax_small", "--tasks",    kTasks, "--name",     name, "--rounds", "3",
-          "--ideas", "2",             "--branches", "2",    "--frontier", "2",  "--quiet"};
+  return {"run",    "softmax_small", "--tasks", kTasks,       "--name", name,         "--rounds",
+          "3",      "--ideas",       "2",       "--branches", "2",      "--frontier", "2",
+          "--quiet"};
 }
 
 // Whether the run's first transaction is there. A run killed before it has nothing to lose, and the
@@ -63,7 +64,9 @@ std::map<std::string, std::string> Outcome(const std::filesystem::path& run) {
 
 TEST(KillTest, TenKillsAtRandomInstantsLoseDoubleAndHalveNothing) {
   const testing::ScratchFolder folder;
-  const auto run_whole = [&] { return RunProgram("grove", RunArguments("whole"), In(folder.path())); };
+  const auto run_whole = [&] {
+    return RunProgram("grove", RunArguments("whole"), In(folder.path()));
+  };
   ASSERT_EQ(run_whole().exit_code, 0);
   const auto expected = Outcome(folder.path() / "runs" / "whole");
   ASSERT_GT(expected.size(), 10U);

@@ -1,5 +1,5 @@
-// Checks on a real GPU: honest kernels pass, each kind of fault gets its own verdict, and nobody pays
-// for a neighbour.
+// Checks on a real GPU: honest kernels pass, each kind of fault gets its own verdict, and nobody
+// pays for a neighbour.
 #include <atomic>
 #include <thread>
 
@@ -53,17 +53,21 @@ TEST_F(GpuCheck, AnUnwrittenElementIsFoundInASingleRunToo) {
 
 TEST_F(GpuCheck, RunsThatDifferInTheirBitsAreSeen) {
   auto mini = Doubling(4096);
-  const auto outcome = Check(
-      *mini, PrepareKernel(*mini, "if (i < dim::N) y[i] = 2.0f * x[i] + 1e-30f * (clock64() & 1023);"
-                                  " if (i == 7) y[i] = (float)clock64();"), 3);
+  const auto outcome =
+      Check(*mini,
+            PrepareKernel(*mini,
+                          "if (i < dim::N) y[i] = 2.0f * x[i] + 1e-30f * (clock64() & 1023);"
+                          " if (i == 7) y[i] = (float)clock64();"),
+            3);
   EXPECT_FALSE(outcome.deterministic);
 }
 
 TEST_F(GpuCheck, AnInputThatIsWrittenIsNamed) {
   auto mini = Doubling(4096);
-  const auto outcome = Check(
-      *mini, PrepareKernel(*mini, "if (i < dim::N) { y[i] = 2.0f * x[i];"
-                                  " if (i == 99) const_cast<float*>(x)[i] = 0.5f; }"));
+  const auto outcome =
+      Check(*mini, PrepareKernel(*mini,
+                                 "if (i < dim::N) { y[i] = 2.0f * x[i];"
+                                 " if (i == 99) const_cast<float*>(x)[i] = 0.5f; }"));
   ASSERT_TRUE(outcome.fault);
   EXPECT_EQ(outcome.fault->kind, VerdictKind::kInputModified);
   EXPECT_NE(outcome.fault->message.find("input x"), std::string::npos) << outcome.fault->message;
@@ -108,7 +112,8 @@ TEST_F(GpuCheck, TrapAssertAndStackOverflowAreTraps) {
 }
 
 TEST_F(GpuCheck, AnEndlessLoopAndABarrierDeadlockAreTimeouts) {
-  EXPECT_EQ(FaultOfBody("while (*(const volatile float*)x != 1e30f) {} y[i] = x[i];"), VerdictKind::kTimeout);
+  EXPECT_EQ(FaultOfBody("while (*(const volatile float*)x != 1e30f) {} y[i] = x[i];"),
+            VerdictKind::kTimeout);
   EXPECT_EQ(FaultOfBody("__shared__ volatile int flag; if (threadIdx.x == 0) flag = 0;"
                         " __syncthreads(); while (threadIdx.x == 0 && flag == 0) {}"
                         " __syncthreads(); flag = 1; y[i] = 2.0f * x[i];"),
@@ -124,8 +129,9 @@ TEST_F(GpuCheck, APrintfFloodDisturbsNothing) {
 TEST_F(GpuCheck, AWorkspaceBeyondTheMemoryIsOutOfMemoryAndHarmsNobody) {
   auto mini = Doubling(4096);
   auto hungry = Prepare(
-      *mini, "extern \"C\" __global__ void k(const float* x, float* y, float* w) {"
-             " y[threadIdx.x] = w[threadIdx.x]; }",
+      *mini,
+      "extern \"C\" __global__ void k(const float* x, float* y, float* w) {"
+      " y[threadIdx.x] = w[threadIdx.x]; }",
       R"json({"version": 1, "workspace": [{"name": "w", "dtype": "f32", "shape": [25000000000]}],
           "launches": [{"kernel": "k", "grid": [1], "block": [32], "args": ["x", "y", "w"]}]})json");
   if (hungry.compiled == nullptr) return;
@@ -226,7 +232,8 @@ TEST_F(GpuCheck, ManyChecksAtOnceWithHostileOnesAmongThem) {
           if (outcome.fault && outcome.fault->kind == VerdictKind::kTrap) ++faults;
         } else if (kind % 2 == 0) {
           const auto outcome = Check(*mini, wrong);
-          if (!outcome.fault && outcome.errors.size() == 1 && outcome.errors[0].worst_row_l2 > 0.2) {
+          if (!outcome.fault && outcome.errors.size() == 1 &&
+              outcome.errors[0].worst_row_l2 > 0.2) {
             ++wrongs;
           }
         } else {

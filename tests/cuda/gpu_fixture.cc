@@ -162,8 +162,8 @@ void LaneTest::SetUp() {
   ASSERT_TRUE(compiled && (*compiled)->ok());
   auto support = SupportCode::Load(*context, (*compiled)->cubin, device_->facts());
   ASSERT_TRUE(support) << support.error().Message();
-  parts_ = std::make_unique<WorkerParts>(std::move(*context), device_->facts(),
-                                         std::move(*support), Bytes(1 << 30));
+  parts_ = std::make_unique<WorkerParts>(std::move(*context), device_->facts(), std::move(*support),
+                                         Bytes(1 << 30));
   auto lane = Lane::Make(*parts_);
   ASSERT_TRUE(lane) << lane.error().Message();
   lane_ = std::move(*lane);

@@ -64,10 +64,12 @@ CheckJob MakeCheckJob() {
   CheckJob job;
   job.task_case.name = "crfm";
   job.task_case.row_elements = 12;
-  job.task_case.tensors = {
-      MakeTensor("x", seeds::TensorRole::kInput, DType::kBF16, {128, 64}),
-      MakeTensor("y", seeds::TensorRole::kOutput, DType::kF32, {128})};
-  job.reference = MakeProgramText(std::string("\x7f" "ELF\0reference", 14));
+  job.task_case.tensors = {MakeTensor("x", seeds::TensorRole::kInput, DType::kBF16, {128, 64}),
+                           MakeTensor("y", seeds::TensorRole::kOutput, DType::kF32, {128})};
+  job.reference =
+      MakeProgramText(std::string("\x7f"
+                                  "ELF\0reference",
+                                  14));
   job.candidate = MakeProgramText("candidate");
   job.seed = 0xfedcba9876543210ULL;
   job.deadline = std::chrono::milliseconds(1234);
@@ -137,8 +139,14 @@ TEST(Protocol, OutcomesArriveAsTheyWereSent) {
 
   TimeDone time;
   time.outcome.time = Nanoseconds(1000);
-  time.outcome.modes.push_back({"cold", {Nanoseconds(1), Nanoseconds(2)}, Nanoseconds(1),
-                                Nanoseconds(1.5), Nanoseconds(2), 0.01, "precise", ""});
+  time.outcome.modes.push_back({"cold",
+                                {Nanoseconds(1), Nanoseconds(2)},
+                                Nanoseconds(1),
+                                Nanoseconds(1.5),
+                                Nanoseconds(2),
+                                0.01,
+                                "precise",
+                                ""});
   time.outcome.throttled = 4;
   time.outcome.empty_kernel = Nanoseconds(2222);
   time.pair.emplace();

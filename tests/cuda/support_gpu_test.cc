@@ -26,9 +26,9 @@ class Support : public LaneTest {
   }
   std::vector<std::byte> Download(const GuardedBuffer& from) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(from.bytes()));
-    EXPECT_EQ(lane_->driver().MemcpyDtoHAsync(bytes.data(), from.data(), bytes.size(),
-                                              lane_->stream()),
-              kCuSuccess);
+    EXPECT_EQ(
+        lane_->driver().MemcpyDtoHAsync(bytes.data(), from.data(), bytes.size(), lane_->stream()),
+        kCuSuccess);
     EXPECT_TRUE(lane_->Wait(kWait));
     return bytes;
   }
@@ -41,12 +41,10 @@ class Support : public LaneTest {
 };
 
 TEST_F(Support, InputsAreBitForBitThoseOfTheHost) {
-  const Distribution distributions[] = {{Distribution::Kind::kNormal, 0, 1},
-                                        {Distribution::Kind::kNormal, 1000, 0.1},
-                                        {Distribution::Kind::kUniform, -3, 5},
-                                        {Distribution::Kind::kConstant, 0.3, 0},
-                                        {Distribution::Kind::kMixed, 1e3, 1e-3},
-                                        {Distribution::Kind::kTail, 2, 3}};
+  const Distribution distributions[] = {
+      {Distribution::Kind::kNormal, 0, 1},     {Distribution::Kind::kNormal, 1000, 0.1},
+      {Distribution::Kind::kUniform, -3, 5},   {Distribution::Kind::kConstant, 0.3, 0},
+      {Distribution::Kind::kMixed, 1e3, 1e-3}, {Distribution::Kind::kTail, 2, 3}};
   const DType dtypes[] = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI64,
                           DType::kI32, DType::kI8,  DType::kU8,  DType::kBool};
   for (const Distribution& distribution : distributions) {
@@ -94,10 +92,10 @@ TEST_F(Support, TheComparisonReportsWhatTheHostsReports) {
     std::int64_t row;
     DType dtype;
   };
-  const Shape shapes[] = {{{100, 1000}, 0, DType::kF32},  {{7, 70001}, 0, DType::kF32},
-                          {{513, 5}, 0, DType::kF32},     {{3, 400, 100}, 40000, DType::kF16},
-                          {{64, 333}, 0, DType::kBF16},   {{3000, 17}, 0, DType::kF64},
-                          {{50, 50}, 0, DType::kI32},     {{1}, 0, DType::kF32},
+  const Shape shapes[] = {{{100, 1000}, 0, DType::kF32}, {{7, 70001}, 0, DType::kF32},
+                          {{513, 5}, 0, DType::kF32},    {{3, 400, 100}, 40000, DType::kF16},
+                          {{64, 333}, 0, DType::kBF16},  {{3000, 17}, 0, DType::kF64},
+                          {{50, 50}, 0, DType::kI32},    {{1}, 0, DType::kF32},
                           {{2, 150000}, 0, DType::kF16}};
   for (const Shape& s : shapes) {
     for (const int flaw : {0, 1, 2, 3}) {
@@ -135,8 +133,8 @@ TEST_F(Support, TheComparisonReportsWhatTheHostsReports) {
       ASSERT_TRUE(parts_->support.Compare(lane_->stream(), out.data(), ref.data(), shape, layout,
                                           scratch.data(), lane_->slot(0)));
       const auto result = Result<CompareResult>(0);
-      const std::string what = std::string(Name(s.dtype)) + " " + std::to_string(n) + " flaw " +
-                               std::to_string(flaw);
+      const std::string what =
+          std::string(Name(s.dtype)) + " " + std::to_string(n) + " flaw " + std::to_string(flaw);
       EXPECT_EQ(static_cast<std::int64_t>(result.mismatches), expected.non_finite_mismatches)
           << what;
       if (result.mismatches > 0) {
@@ -170,8 +168,8 @@ TEST_F(Support, TheHashSeesEveryBitAndEveryPlace) {
   const auto hash = [&] {
     Upload(buffer, bytes.data(), bytes.size());
     EXPECT_TRUE(lane_->ClearResults());
-    EXPECT_TRUE(parts_->support.Hash(lane_->stream(), buffer.data(), buffer.bytes(),
-                                     lane_->slot(0)));
+    EXPECT_TRUE(
+        parts_->support.Hash(lane_->stream(), buffer.data(), buffer.bytes(), lane_->slot(0)));
     const auto result = Result<ScanResult>(0);
     return std::pair(result.hash_a, result.hash_b);
   };
@@ -195,7 +193,8 @@ TEST_F(Support, GuardsAndDifferencesAreFoundByTheByte) {
   ASSERT_TRUE(parts_->support.Fill(lane_->stream(), a.data(), a.bytes(), kGuardPattern));
   ASSERT_TRUE(parts_->support.Fill(lane_->stream(), b.data(), b.bytes(), kGuardPattern));
   const unsigned char odd = 1;
-  ASSERT_EQ(lane_->driver().MemcpyHtoDAsync(b.data() + 77777, &odd, 1, lane_->stream()), kCuSuccess);
+  ASSERT_EQ(lane_->driver().MemcpyHtoDAsync(b.data() + 77777, &odd, 1, lane_->stream()),
+            kCuSuccess);
   ASSERT_TRUE(lane_->ClearResults());
   ASSERT_TRUE(parts_->support.CheckGuard(lane_->stream(), a.data(), a.data() + 100000,
                                          kGuardPattern, lane_->slot(0)));
@@ -226,14 +225,14 @@ TEST_F(Support, BuffersAreReusedAndLieFarApart) {
 TEST_F(Support, TheBlockingKernelWaitsForItsGateAndGivesUpInTime) {
   ASSERT_TRUE(lane_->ClearResults());
   const std::uint32_t token = lane_->NextToken();
-  ASSERT_TRUE(parts_->support.Block(lane_->stream(), lane_->flag(), token, 5'000'000'000,
-                                    lane_->slot(0)));
+  ASSERT_TRUE(
+      parts_->support.Block(lane_->stream(), lane_->flag(), token, 5'000'000'000, lane_->slot(0)));
   EXPECT_FALSE(lane_->Wait(std::chrono::milliseconds(50))) << "must still be blocked";
   lane_->Open(token);
   ASSERT_TRUE(lane_->Wait(kWait));
   const std::uint32_t never = lane_->NextToken();
-  ASSERT_TRUE(parts_->support.Block(lane_->stream(), lane_->flag(), never, 20'000'000,
-                                    lane_->slot(1)));
+  ASSERT_TRUE(
+      parts_->support.Block(lane_->stream(), lane_->flag(), never, 20'000'000, lane_->slot(1)));
   ASSERT_TRUE(lane_->Wait(kWait));
   EXPECT_EQ(Result<Stamp>(0).timed_out, 0U);
   EXPECT_EQ(lane_->result<Stamp>(1).timed_out, 1U);

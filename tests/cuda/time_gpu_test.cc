@@ -51,8 +51,9 @@ TEST_F(GpuTime, TheSameKernelIsATieWithItselfAndTwiceTheWorkIsSlower) {
   auto mini = Doubling(kElements);
   const auto base = PrepareKernel(*mini, kHonest);
   const auto twice = PrepareKernel(
-      *mini, "if (i < dim::N) { y[i] = x[i]; __threadfence(); y[i] = 2.0f * x[dim::N - 1 - i] + 0.0f *"
-             " ((volatile float*)y)[i]; y[i] = 2.0f * x[i]; }");
+      *mini,
+      "if (i < dim::N) { y[i] = x[i]; __threadfence(); y[i] = 2.0f * x[dim::N - 1 - i] + 0.0f *"
+      " ((volatile float*)y)[i]; y[i] = 2.0f * x[i]; }");
   eval::PairRequest request;
   request.context = &mini->context;
   request.base = &base;
@@ -70,15 +71,15 @@ TEST_F(GpuTime, TheSameKernelIsATieWithItselfAndTwiceTheWorkIsSlower) {
 TEST_F(GpuTime, AResultKeptFromAnEarlierCallIsCaughtByTheRecheck) {
   auto mini = Doubling(4096);
   // Right for the first 3 calls, then it replays what it kept.
-  const auto cheat = Prepare(
-      *mini,
-      "__device__ float kept[4096]; __device__ int calls;\n"
-      "extern \"C\" __global__ void k(const float* x, float* y) {\n"
-      "  const int i = blockIdx.x * 256 + threadIdx.x;\n"
-      "  if (*(volatile int*)&calls < 3 * 16) kept[i] = 2.0f * x[i];\n"
-      "  y[i] = kept[i];\n  __syncthreads();\n"
-      "  if (threadIdx.x == 0) atomicAdd(&calls, 1);\n}\n",
-      R"json({"version": 1, "launches": [{"kernel": "k", "grid": [16], "block": [256],
+  const auto cheat =
+      Prepare(*mini,
+              "__device__ float kept[4096]; __device__ int calls;\n"
+              "extern \"C\" __global__ void k(const float* x, float* y) {\n"
+              "  const int i = blockIdx.x * 256 + threadIdx.x;\n"
+              "  if (*(volatile int*)&calls < 3 * 16) kept[i] = 2.0f * x[i];\n"
+              "  y[i] = kept[i];\n  __syncthreads();\n"
+              "  if (threadIdx.x == 0) atomicAdd(&calls, 1);\n}\n",
+              R"json({"version": 1, "launches": [{"kernel": "k", "grid": [16], "block": [256],
           "args": ["x", "y"]}]})json");
   const auto check = Check(*mini, cheat, 2);
   EXPECT_FALSE(check.fault);
@@ -90,8 +91,8 @@ TEST_F(GpuTime, AResultKeptFromAnEarlierCallIsCaughtByTheRecheck) {
 
 TEST_F(GpuTime, AHangWhileTimingIsATimeoutAndTheNextTimingIsFine) {
   auto mini = Doubling(4096, "hang");
-  const auto hang = PrepareKernel(
-      *mini, "while (*(const volatile float*)x != 1e30f) {} y[i] = x[i];");
+  const auto hang =
+      PrepareKernel(*mini, "while (*(const volatile float*)x != 1e30f) {} y[i] = x[i];");
   const auto outcome = Time(*mini, hang);
   ASSERT_TRUE(outcome.fault);
   EXPECT_EQ(outcome.fault->kind, VerdictKind::kTimeout) << outcome.fault->message;

@@ -87,7 +87,8 @@ TEST(WorkerPool, ACrashIsBlamedOnTheRequestThatCrashesAlone) {
   EXPECT_FALSE(answer->reported);
   EXPECT_THAT(answer->death, HasSubstr("SIGSEGV"));
   EXPECT_EQ(pool->counters().blamed, 1);
-  EXPECT_EQ(pool->Execute(kType, "echo after", kLong, WorkerPool::Where::kShared)->payload, "after");
+  EXPECT_EQ(pool->Execute(kType, "echo after", kLong, WorkerPool::Where::kShared)->payload,
+            "after");
 }
 
 // The heart of it: hostile requests among honest ones, in flight together.
@@ -145,8 +146,8 @@ TEST(WorkerPool, ANeighbourOfAHangGetsItsAnswerAllTheSame) {
 
 TEST(WorkerPool, AWorkersOwnReportReachesTheCaller) {
   auto pool = StartPool();
-  const auto answer = pool->Execute(kType, "fatal illegal address", kLong,
-                                    WorkerPool::Where::kShared);
+  const auto answer =
+      pool->Execute(kType, "fatal illegal address", kLong, WorkerPool::Where::kShared);
   ASSERT_TRUE(answer);
   EXPECT_TRUE(answer->died);
   EXPECT_TRUE(answer->reported);

@@ -38,7 +38,8 @@ std::string Mutate(std::string text, std::mt19937& random) {
         break;
       }
       case 4: {  // a type changes
-        static const char* const kTypes[] = {".u64", ".u32", ".f32", ".s32", ".b16", ".pred", ".f64", ".b64", ".u8", ".f16", ".v4"};
+        static const char* const kTypes[] = {".u64", ".u32", ".f32", ".s32", ".b16", ".pred",
+                                             ".f64", ".b64", ".u8",  ".f16", ".v4"};
         const std::size_t dot = text.find('.', at);
         if (dot == std::string::npos) break;
         const std::size_t end = text.find_first_of(". \t;", dot + 1);
@@ -82,7 +83,8 @@ void RunAll(const std::string& text, std::mt19937& random) {
     const std::size_t close = text.find(')', end);
     std::size_t param = end;
     while ((param = text.find(".param", param + 1)) != std::string::npos && param < close) {
-      const bool wide = text.compare(param + 7, 4, ".u64") == 0 || text.compare(param + 7, 4, ".b64") == 0;
+      const bool wide =
+          text.compare(param + 7, 4, ".u64") == 0 || text.compare(param + 7, 4, ".b64") == 0;
       std::vector<std::byte> bytes(wide ? 8 : 4);
       const std::uint64_t value = wide ? address + (random() % 64) * 16 : random() % 100;
       std::memcpy(bytes.data(), &value, bytes.size());
@@ -117,7 +119,8 @@ TEST_P(Fuzz, MutatedModulesEndInOrder) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Modules, Fuzz, ::testing::Values("basic", "tensor", "math", "grid", "library"));
+INSTANTIATE_TEST_SUITE_P(Modules, Fuzz,
+                         ::testing::Values("basic", "tensor", "math", "grid", "library"));
 
 }  // namespace
 }  // namespace grove::emulator

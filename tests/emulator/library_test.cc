@@ -1,5 +1,5 @@
-// Code that the toolkit's headers expand to, with every check switched on: it must compute the right
-// values and must not be blamed for anything.
+// Code that the toolkit's headers expand to, with every check switched on: it must compute the
+// right values and must not be blamed for anything.
 #include <cmath>
 
 #include "base/dtype.h"

@@ -46,9 +46,9 @@ TEST_F(EvaluatorTest, ACorrectKernelPassesEveryStageAndGetsAScore) {
   EXPECT_TRUE(evaluation.modelled);
   ASSERT_TRUE(evaluation.measured_class);
   EXPECT_EQ(*evaluation.measured_class, seeds::PrecisionClass::kFp32);
-  for (const Stage stage : {Stage::kParse, Stage::kCompile, Stage::kSmoke, Stage::kSweep,
-                            Stage::kStability, Stage::kDeterminism, Stage::kEdge,
-                            Stage::kIntegrity, Stage::kTiming, Stage::kRecheck}) {
+  for (const Stage stage :
+       {Stage::kParse, Stage::kCompile, Stage::kSmoke, Stage::kSweep, Stage::kStability,
+        Stage::kDeterminism, Stage::kEdge, Stage::kIntegrity, Stage::kTiming, Stage::kRecheck}) {
     EXPECT_TRUE(std::any_of(evaluation.stages.begin(), evaluation.stages.end(),
                             [&](const StageRecord& s) { return s.stage == stage && s.passed; }))
         << Name(stage);

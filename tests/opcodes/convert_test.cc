@@ -331,9 +331,9 @@ std::uint64_t ToE4m3(double v) {
   const double m = std::fabs(v);
   if (m > 448) return sign | 0x7e;
   if (m < std::ldexp(1.0, -6)) return sign | RoundTo(m, {4, 3}, Round::kNearest);
-  // Exponent 15 is an ordinary one here: round with one exponent bit more and take off the bias.
-  const std::uint64_t wide = RoundTo(std::ldexp(m, 8), {5, 3}, Round::kNearest);
-  return sign | std::min<std::uint64_t>(wide - (std::uint64_t{16} << 3), 0x7e);
+  // Exponent 15 is an ordinary one here: round with more exponent bits and take off the bias.
+  const std::uint64_t wide = RoundTo(m, {6, 3}, Round::kNearest);
+  return sign | std::min<std::uint64_t>(wide - (std::uint64_t{24} << 3), 0x7e);
 }
 
 TEST(ConvertOps, Fp8Pairs) {

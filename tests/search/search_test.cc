@@ -14,10 +14,10 @@
 namespace grove::search {
 namespace {
 
-using ::testing::HasSubstr;
 using results::CandidateRow;
 using results::RunData;
 using results::RunStatus;
+using ::testing::HasSubstr;
 using testing::ScriptedClient;
 using testing::TinyPlan;
 using testing::TinySource;
@@ -119,8 +119,7 @@ TEST_F(SearchTest, TheFastestCorrectKernelsSeedTheNextRound) {
   for (const results::FrontierRow& row : data.frontier) {
     if (data.Find(row.round)->index != 1) continue;
     frontier.insert(row.candidate);
-    slowest_chosen =
-        std::max(slowest_chosen, results::ScoreOf(*data.Find(row.candidate))->count());
+    slowest_chosen = std::max(slowest_chosen, results::ScoreOf(*data.Find(row.candidate))->count());
   }
   EXPECT_EQ(frontier.size(), 2U);
   for (const CandidateRow& candidate : data.candidates) {
@@ -286,7 +285,8 @@ TEST_F(SearchTest, TheSamePromptsAndRepliesGiveTheSameTree) {
   const auto script = [](const llm::Request& request) -> Result<std::string> {
     const auto hash = HashText(results::RequestJson(request)).low;
     if (request.role == llm::Role::kIdea) {
-      return IdeasReply({fmt::format("idea {}", hash % 97), fmt::format("idea {}", hash % 89 + 100)});
+      return IdeasReply(
+          {fmt::format("idea {}", hash % 97), fmt::format("idea {}", hash % 89 + 100)});
     }
     return ProgramReply(fmt::format("// @time {}\n", 300 + hash % 600));
   };
@@ -299,9 +299,9 @@ TEST_F(SearchTest, TheSamePromptsAndRepliesGiveTheSameTree) {
     for (const CandidateRow& candidate : Load().candidates) tree += candidate.name + " ";
     std::set<std::string> lines;
     for (const CandidateRow& candidate : Load().candidates) {
-      lines.insert(fmt::format("{} {} {}", candidate.name,
-                               eval::Name(candidate.evaluation->verdict.kind),
-                               candidate.evaluation->score ? candidate.evaluation->score->count() : 0));
+      lines.insert(
+          fmt::format("{} {} {}", candidate.name, eval::Name(candidate.evaluation->verdict.kind),
+                      candidate.evaluation->score ? candidate.evaluation->score->count() : 0));
     }
     tree.clear();
     for (const std::string& line : lines) tree += line + "\n";

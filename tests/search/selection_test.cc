@@ -25,25 +25,26 @@ std::vector<std::int64_t> Chosen(const std::vector<results::CandidateRow>& rows,
 }
 
 TEST(SelectionTest, TakesTheFastestThatPassed) {
-  EXPECT_EQ(Chosen({Candidate(1, 30, 1), Candidate(2, 10, 2), Candidate(3, 0, 3),
-                    Candidate(4, 20, 4)},
-                   2),
-            (std::vector<std::int64_t>{2, 4}));
+  EXPECT_EQ(
+      Chosen({Candidate(1, 30, 1), Candidate(2, 10, 2), Candidate(3, 0, 3), Candidate(4, 20, 4)},
+             2),
+      (std::vector<std::int64_t>{2, 4}));
 }
 
 TEST(SelectionTest, TiesGoToTheOlder) {
-  EXPECT_EQ(Chosen({Candidate(5, 10, 1), Candidate(3, 10, 2)}, 1),
-            (std::vector<std::int64_t>{3}));
+  EXPECT_EQ(Chosen({Candidate(5, 10, 1), Candidate(3, 10, 2)}, 1), (std::vector<std::int64_t>{3}));
 }
 
 TEST(SelectionTest, AProgramOrCandidateHasOnePlace) {
-  EXPECT_EQ(Chosen({Candidate(1, 10, 7), Candidate(2, 11, 7), Candidate(1, 10, 7),
-                    Candidate(3, 12, 8)},
-                   3),
-            (std::vector<std::int64_t>{1, 3}));
+  EXPECT_EQ(
+      Chosen({Candidate(1, 10, 7), Candidate(2, 11, 7), Candidate(1, 10, 7), Candidate(3, 12, 8)},
+             3),
+      (std::vector<std::int64_t>{1, 3}));
 }
 
-TEST(SelectionTest, NothingPassedGivesNothing) { EXPECT_TRUE(Chosen({Candidate(1, 0, 1)}, 3).empty()); }
+TEST(SelectionTest, NothingPassedGivesNothing) {
+  EXPECT_TRUE(Chosen({Candidate(1, 0, 1)}, 3).empty());
+}
 
 }  // namespace
 }  // namespace grove::search

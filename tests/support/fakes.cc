@@ -96,8 +96,8 @@ Result<eval::CheckOutcome> FakeDevice::Check(const eval::CheckRequest& request) 
   for (const Directive& directive : DirectivesOf(request.candidate->compiled->ptx)) {
     if (!Concerns(directive, task_case.name)) continue;
     if (directive.word == "fail") {
-      outcome.fault = eval::ExecutionFault{*eval::VerdictKindFromName(directive.arguments.at(1)),
-                                           "as asked"};
+      outcome.fault =
+          eval::ExecutionFault{*eval::VerdictKindFromName(directive.arguments.at(1)), "as asked"};
     } else if (directive.word == "error") {
       outcome.errors[0] = ReportOf(std::stod(directive.arguments.at(1)));
     } else if (directive.word == "unwritten") {

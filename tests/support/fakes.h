@@ -40,7 +40,8 @@ class FakeClock final : public Clock {
   std::chrono::steady_clock::time_point now_;
 };
 
-// Entry points are the `extern "C" __global__ void NAME(...)` of the source, each parameter 8 bytes.
+// Entry points are the `extern "C" __global__ void NAME(...)` of the source, each parameter 8
+// bytes.
 class FakeCompiler final : public codegen::Compiler {
  public:
   Result<std::shared_ptr<const codegen::CompileOutcome>> Compile(

@@ -67,8 +67,7 @@ ProgramResult RunProgram(const std::string& program, const std::vector<std::stri
     posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
   }
   pid_t pid = -1;
-  const int failed =
-      ::posix_spawn(&pid, path.c_str(), &actions, nullptr, argv.data(), envp.data());
+  const int failed = ::posix_spawn(&pid, path.c_str(), &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   ::close(out[1]);
   if (err[1] >= 0) ::close(err[1]);

@@ -17,12 +17,12 @@ struct ProgramResult {
 };
 
 struct ProgramOptions {
-  std::filesystem::path folder;              // working directory; empty = ours
-  std::vector<std::string> environment;      // NAME=value, added to ours
+  std::filesystem::path folder;                         // working directory; empty = ours
+  std::vector<std::string> environment;                 // NAME=value, added to ours
   std::optional<std::chrono::milliseconds> kill_after;  // SIGKILL then
-  std::string interrupt_on;                  // SIGINT when stderr first shows this
+  std::string interrupt_on;                             // SIGINT when stderr first shows this
   bool terminal = false;  // stdout and stderr are a pseudo-terminal of 100 columns (both in `out`)
-  std::chrono::seconds deadline{280};        // SIGKILL then, and the result shows the signal
+  std::chrono::seconds deadline{280};  // SIGKILL then, and the result shows the signal
 };
 
 // `program` of the build's bin folder ("grove").
