@@ -29,7 +29,7 @@ struct Request {
   Role role = Role::kIdea;
   std::string model;
   std::vector<Message> messages;
-  Tokens max_tokens{8192};            // of the reply
+  Tokens max_tokens{8192};  // of the reply
   std::optional<double> temperature;
   // Distinguishes siblings: the same prompt with another seed is another sample.
   std::uint64_t seed = 0;
@@ -54,6 +54,7 @@ struct Reply {
   FinishReason finish = FinishReason::kStop;
   std::string model;  // as reported
   Milliseconds latency{0};
+  int retries = 0;  // attempts that failed before the one that gave this
 };
 
 // Thread-safe: many Complete calls may be in flight.
@@ -61,7 +62,8 @@ class Client {
  public:
   virtual ~Client() = default;
   // Blocks until the reply ends. kUnavailable: retry later; kInvalidInput: the request itself is
-  // refused; kCancelled: `stop` was requested.
+  // refused; kNotFound: no such model or address, or (replay) the request was not recorded;
+  // kResource: the account has no credit, add some and resume; kCancelled: `stop` was requested.
   virtual Result<Reply> Complete(const Request& request, std::stop_token stop) = 0;
   virtual std::string_view name() const = 0;
 };

@@ -1,0 +1,64 @@
+// A mailbox: each request becomes a file that a person or another program answers with a file. For
+// machines without a network, for people, for agents of any kind.
+//
+//   FOLDER/0001.prompt.md   written by us, whole, never changed: a header, then the messages
+//   FOLDER/0001.reply.md    the answer, by anybody, in any order
+//
+// A reply is taken when its last line is kEndOfReply, and not before. The rejected alternative,
+// taking a file as soon as it is there, needs writers that rename; the mark works from an editor,
+// over a network folder and with `cat >>`, and a program killed while it writes leaves nothing that
+// looks complete. The prompt's header says so. Numbers only count up; a request is found again by
+// the hash in the header, so a restarted run waits for the files that it wrote before.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "llm/client.h"
+
+namespace grove::llm {
+
+inline constexpr std::string_view kEndOfReply = "<!-- end of reply -->";
+
+// A client over `folder`, which the first request creates. Thread-safe; several processes may share
+// the folder. `clock` must outlive it. Complete waits as long as it takes, looking every 200 ms,
+// and writes nothing while it waits. Usage is estimated, the model is "mailbox". The same request
+// asked again (role, seed, max_tokens, messages, stop) gets the same file and its reply. A reply
+// longer than max_tokens by our estimate is taken whole: nothing was paid for it. A reply above 16
+// MiB or no UTF-8 is cleaned or refused (kInvalidInput).
+std::unique_ptr<Client> MakeMailboxClient(std::filesystem::path folder, const Clock& clock);
+
+struct MailboxEntry {
+  int number = 0;
+  std::filesystem::path prompt;
+  std::filesystem::path reply;
+  std::string role;      // "code"; as the header says
+  std::string hash;      // of the request
+  bool started = false;  // there is a reply without its end mark
+};
+// The prompts without a complete reply, oldest first. An absent folder has none. kUnavailable when
+// the folder cannot be read.
+Result<std::vector<MailboxEntry>> ListWaiting(const std::filesystem::path& folder);
+
+// Whether the reply in `path` would be taken for a request of `role`, and would be of use:
+// complete, not empty, and in the form asked for (ideas: one JSON object with "ideas"; code: a
+// ```cuda and a
+// ```json block). kNotFound: no such file; kInvalidInput says what is missing.
+Status CheckReply(Role role, const std::filesystem::path& path);
+
+// The text of a complete reply, without its mark; nothing when the mark is not (yet) there.
+std::optional<std::string> CompleteReply(std::string_view file);
+
+// What a reply of `role` has to look like, for a person.
+std::string_view FormOf(Role role);
+// The role that a prompt's header names. kInvalidInput for another word.
+Result<Role> RoleFrom(std::string_view name);
+
+}  // namespace grove::llm

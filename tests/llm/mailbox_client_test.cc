@@ -1,0 +1,192 @@
+// Requests as files, replies as files.
+#include "llm/mailbox_client.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "tests/support/program.h"
+
+namespace grove::llm {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class MailboxTest : public ::testing::Test {
+ protected:
+  std::filesystem::path box() const { return scratch_.path() / "mailbox"; }
+  static Request Ask(std::uint64_t seed, Role role = Role::kCode) {
+    Request request;
+    request.role = role;
+    request.seed = seed;
+    request.messages.push_back(
+        {Message::Author::kUser, "Make it fast.\n--> <!-- end of reply -->"});
+    return request;
+  }
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(box() / name) << text;
+  }
+  // The prompts that wait, once there are `count`.
+  std::vector<MailboxEntry> Waiting(std::size_t count) const {
+    for (int i = 0; i < 3000; ++i) {
+      auto waiting = ListWaiting(box());
+      if (waiting && waiting->size() >= count) return *waiting;
+      std::this_thread::sleep_for(10ms);
+    }
+    return {};
+  }
+
+  testing::ScratchFolder scratch_;
+  SystemClock clock_;
+};
+
+TEST_F(MailboxTest, AReplyIsTakenWhenItsEndMarkIsThere) {
+  auto client = MakeMailboxClient(box(), clock_);
+  std::optional<Result<Reply>> reply;
+  std::jthread caller([&] { reply = client->Complete(Ask(1), {}); });
+  ASSERT_EQ(Waiting(1).size(), 1U);
+  Write("0001.reply.md", "half of it");
+  std::this_thread::sleep_for(500ms);
+  ASSERT_TRUE(Waiting(1).at(0).started);
+  Write("0001.reply.md", "all of it\n<!-- end of reply -->\n");
+  caller.join();
+  ASSERT_TRUE(*reply) << reply->error().message;
+  EXPECT_EQ((*reply)->text, "all of it\n");
+  EXPECT_TRUE((*reply)->usage.estimated);
+  EXPECT_EQ((*reply)->usage.completion, EstimateTokens("all of it\n"));
+  EXPECT_EQ((*reply)->model, "mailbox");
+}
+
+TEST_F(MailboxTest, ThePromptSaysWhatIsWantedAndHow) {
+  auto client = MakeMailboxClient(box(), clock_);
+  std::stop_source stop;
+  std::jthread caller([&] { (void)client->Complete(Ask(5), stop.get_token()); });
+  const auto waiting = Waiting(1);
+  ASSERT_EQ(waiting.size(), 1U);
+  EXPECT_EQ(waiting[0].role, "code");
+  const auto text = ReadFile(waiting[0].prompt);
+  stop.request_stop();
+  ASSERT_TRUE(text);
+  for (const char* part : {"role: code", "seed: 5", "```cuda", "```json", "0001.reply.md",
+                           "    <!-- end of reply -->\n", "Make it fast."}) {
+    EXPECT_THAT(*text, HasSubstr(part));
+  }
+}
+
+TEST_F(MailboxTest, ManyWaitAndAreAnsweredInAnyOrder) {
+  auto client = MakeMailboxClient(box(), clock_);
+  constexpr int kCount = 12;
+  std::vector<std::optional<Result<Reply>>> replies(kCount);
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < kCount; ++i) {
+      callers.emplace_back([&, i] { replies[i] = client->Complete(Ask(100 + i), {}); });
+    }
+    auto waiting = Waiting(kCount);
+    ASSERT_EQ(waiting.size(), static_cast<std::size_t>(kCount));
+    std::reverse(waiting.begin(), waiting.end());
+    for (const MailboxEntry& entry : waiting) {
+      const auto prompt = ReadFile(entry.prompt);
+      ASSERT_TRUE(prompt);
+      const std::size_t at = prompt->find("seed: ") + 6;
+      Write(entry.reply.filename().string(),
+            "for " + prompt->substr(at, 3) + "\n<!-- end of reply -->");
+    }
+  }
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(*replies[i]) << replies[i]->error().message;
+    EXPECT_EQ((*replies[i])->text, "for " + std::to_string(100 + i) + "\n");
+  }
+  EXPECT_TRUE(ListWaiting(box())->empty());
+}
+
+TEST_F(MailboxTest, ARestartFindsItsPromptAndTheReply) {
+  std::stop_source stop;
+  {
+    auto client = MakeMailboxClient(box(), clock_);
+    std::jthread caller([&] {
+      EXPECT_EQ(client->Complete(Ask(1), stop.get_token()).error().code, ErrorCode::kCancelled);
+    });
+    ASSERT_EQ(Waiting(1).size(), 1U);
+    stop.request_stop();
+  }
+  Write("0001.reply.md", "while it was away\n<!-- end of reply -->");
+  auto client = MakeMailboxClient(box(), clock_);
+  const auto reply = client->Complete(Ask(1), {});
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(reply->text, "while it was away\n");
+  EXPECT_FALSE(std::filesystem::exists(box() / "0002.prompt.md"));
+}
+
+TEST_F(MailboxTest, AnotherProcesssNumbersAreNotTaken) {
+  auto one = MakeMailboxClient(box(), clock_);
+  auto two = MakeMailboxClient(box(), clock_);
+  std::stop_source stop;
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 6; ++i) {
+    callers.emplace_back([&, i] { (void)one->Complete(Ask(10 + i), stop.get_token()); });
+    callers.emplace_back([&, i] { (void)two->Complete(Ask(20 + i), stop.get_token()); });
+  }
+  const auto waiting = Waiting(12);
+  stop.request_stop();
+  ASSERT_EQ(waiting.size(), 12U);
+  std::set<std::string> hashes;
+  for (const MailboxEntry& entry : waiting) hashes.insert(entry.hash);
+  EXPECT_EQ(hashes.size(), 12U);
+}
+
+TEST_F(MailboxTest, AnAbsentFolderHasNothingWaiting) {
+  const auto waiting = ListWaiting(box());
+  ASSERT_TRUE(waiting);
+  EXPECT_TRUE(waiting->empty());
+}
+
+TEST_F(MailboxTest, AFolderThatCannotBeMadeIsAnError) {
+  std::ofstream(scratch_.path() / "file") << "x";
+  auto client = MakeMailboxClient(scratch_.path() / "file" / "mailbox", clock_);
+  const auto reply = client->Complete(Ask(1), {});
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, ErrorCode::kResource);
+}
+
+TEST(CompleteReply, OnlyTheLastLineClosesIt) {
+  EXPECT_EQ(CompleteReply("text\n<!-- end of reply -->\r\n \n"), "text\n");
+  EXPECT_EQ(CompleteReply("<!-- end of reply -->"), "");
+  EXPECT_EQ(CompleteReply("text <!-- end of reply -->"), std::nullopt);
+  EXPECT_EQ(CompleteReply("<!-- end of reply -->\nmore"), std::nullopt);
+  EXPECT_EQ(CompleteReply(""), std::nullopt);
+}
+
+TEST_F(MailboxTest, AReplyIsCheckedBeforeItIsTaken) {
+  std::filesystem::create_directories(box());
+  const auto check = [&](Role role, const std::string& text) -> std::string {
+    Write("r.md", text);
+    const auto good = CheckReply(role, box() / "r.md");
+    return good ? "" : good.error().message;
+  };
+  const std::string end = "\n<!-- end of reply -->\n";
+  EXPECT_EQ(check(Role::kIdea, "{\"ideas\": []}" + end), "");
+  EXPECT_EQ(check(Role::kCode, "words\n```cuda\nx\n```\n```json\n{}\n```" + end), "");
+  EXPECT_THAT(check(Role::kIdea, "{\"ideas\": []}"), HasSubstr("last line"));
+  EXPECT_THAT(check(Role::kIdea, "none" + end), HasSubstr("no JSON object"));
+  EXPECT_THAT(check(Role::kIdea, "{\"ideas\": }" + end), HasSubstr("cannot be parsed"));
+  EXPECT_THAT(check(Role::kIdea, "{\"thoughts\": []}" + end), HasSubstr("\"ideas\""));
+  EXPECT_THAT(check(Role::kRepair, "```cuda\nx\n```" + end), HasSubstr("```json"));
+  EXPECT_THAT(check(Role::kCode, " " + end), HasSubstr("empty"));
+  EXPECT_EQ(CheckReply(Role::kCode, box() / "absent.md").error().code, ErrorCode::kNotFound);
+}
+
+TEST(RoleFrom, KnowsEveryRoleAndNoOther) {
+  EXPECT_EQ(*RoleFrom("repair"), Role::kRepair);
+  EXPECT_EQ(*RoleFrom("adviser"), Role::kAdviser);
+  EXPECT_EQ(RoleFrom("poet").error().code, ErrorCode::kInvalidInput);
+}
+
+}  // namespace
+}  // namespace grove::llm
