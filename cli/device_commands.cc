@@ -94,12 +94,12 @@ int DevicesCommand(const Common& common) {
     fmt::print("no GPU here ({}): kernels run in the emulator\n", gpus.error().message);
   }
   fmt::print("\nmodelled by the emulator (--gpu NAME):\n");
-  fmt::print("{:<12} {:<7} {:>4} {:>9} {:>9} {:>12} {:>12} {:>12}\n", "name", "arch", "SMs",
-             "GB/s", "copy GB/s", "fp32 TFLOP/s", "tf32 TFLOP/s", "fp16 TFLOP/s");
+  fmt::print("{:<12} {:<7} {:>4} {:>9} {:>9} {:>12} {:>12} {:>12}\n", "name", "arch", "SMs", "GB/s",
+             "copy GB/s", "fp32 TFLOP/s", "tf32 TFLOP/s", "fp16 TFLOP/s");
   for (const eval::DeviceSpec& device : eval::DeviceTable()) {
     fmt::print("{:<12} {:<7} {:>4} {:>9.0f} {:>9.0f} {:>12.1f} {:>12.0f} {:>12.0f}\n", device.name,
-               device.arch, device.sm_count, device.memory_gbs, device.copy_gbs,
-               device.fp32_tflops, device.tf32_tflops, device.fp16_tflops);
+               device.arch, device.sm_count, device.memory_gbs, device.copy_gbs, device.fp32_tflops,
+               device.tf32_tflops, device.fp16_tflops);
   }
   return kExitDone;
 }
@@ -141,11 +141,11 @@ int DoctorCommand(const Common& common) {
       usable = false;
     } else {
       const cuda::DeviceFacts& gpu = report->facts;
-      findings.push_back({"GPU", "ok",
-                          fmt::format("cuda:{} {} {}, driver {}.{}, {} free", gpu.ordinal, gpu.name,
-                                      gpu.uuid, gpu.driver_version / 1000,
-                                      gpu.driver_version % 1000 / 10,
-                                      results::FormatBytes(Bytes(report->free_bytes)))});
+      findings.push_back(
+          {"GPU", "ok",
+           fmt::format("cuda:{} {} {}, driver {}.{}, {} free", gpu.ordinal, gpu.name, gpu.uuid,
+                       gpu.driver_version / 1000, gpu.driver_version % 1000 / 10,
+                       results::FormatBytes(Bytes(report->free_bytes)))});
       findings.push_back({"BLAS", "note", report->blas});
       findings.push_back({"counters", "note", report->counters});
       for (const cuda::Rate& rate : report->rates) {

@@ -8,8 +8,8 @@
 
 namespace grove::cli {
 
-// `name` when there is such a run, the run written last when it is empty. kNotFound with the nearest
-// valid name.
+// `name` when there is such a run, the run written last when it is empty. kNotFound with the
+// nearest valid name.
 Result<std::string> FindRun(const std::filesystem::path& runs, const std::string& name);
 
 }  // namespace grove::cli

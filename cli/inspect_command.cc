@@ -125,8 +125,7 @@ int RunsCommand(const Common& common) {
       continue;
     }
     fmt::print("{:<24} {:<12} {:<12} {} rounds, {} of {} candidates pass", run.name, run.task,
-               results::Name(run.run.effective_status()), run.rounds, run.correct,
-               run.candidates);
+               results::Name(run.run.effective_status()), run.rounds, run.correct, run.candidates);
     if (run.best_score && run.seed_score) {
       fmt::print(", best {}, {} the seed", results::FormatTime(*run.best_score, run.score_kind),
                  results::FormatRatio(*run.seed_score / *run.best_score));

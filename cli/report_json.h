@@ -1,5 +1,5 @@
-// JSON of what has no store row yet: tasks, devices, and an evaluation made by hand. Field names carry
-// their unit (time_ns, memory_gbs).
+// JSON of what has no store row yet: tasks, devices, and an evaluation made by hand. Field names
+// carry their unit (time_ns, memory_gbs).
 #pragma once
 
 #include <string>

@@ -31,7 +31,8 @@ class TerminalObserver final : public search::Observer {
   std::string line_;  // the live line as last drawn; empty when none stands
 };
 
-// "round 2/3  6 ideas  9/12 candidates, 7 pass  best 612.3 us (modelled), 9.1x the seed  41 k tokens"
+// "round 2/3  6 ideas  9/12 candidates, 7 pass  best 612.3 us (modelled), 9.1x the seed  41 k
+// tokens"
 std::string LiveLine(const search::LiveState& state);
 
 }  // namespace grove::cli

@@ -7,20 +7,28 @@ namespace grove::llm {
 
 std::string_view Name(Role role) {
   switch (role) {
-    case Role::kIdea: return "idea";
-    case Role::kCode: return "code";
-    case Role::kRepair: return "repair";
-    case Role::kAdviser: return "adviser";
+    case Role::kIdea:
+      return "idea";
+    case Role::kCode:
+      return "code";
+    case Role::kRepair:
+      return "repair";
+    case Role::kAdviser:
+      return "adviser";
   }
   return "unknown";
 }
 
 std::string_view Name(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kFiltered: return "filtered";
-    case FinishReason::kOther: return "other";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kFiltered:
+      return "filtered";
+    case FinishReason::kOther:
+      return "other";
   }
   return "unknown";
 }

@@ -37,10 +37,10 @@ class AddressSpace {
   AddressSpace& operator=(AddressSpace&&) noexcept;
 
   struct Buffer {
-    std::string name;            // tensor or workspace name, for messages
-    std::byte* host = nullptr;   // caller owns it, must outlive the space
+    std::string name;           // tensor or workspace name, for messages
+    std::byte* host = nullptr;  // caller owns it, must outlive the space
     std::int64_t bytes = 0;
-    bool writable = true;        // a store to a read-only buffer is a kWriteToInput fault
+    bool writable = true;  // a store to a read-only buffer is a kWriteToInput fault
     // Bytes nobody wrote yet are tracked: a load of one is kUninitialised. Costs a bit per byte.
     bool track_uninitialised = false;
     // > 0: `host` holds only this many bytes (a power of two, multiple of 4096) and the buffer's
@@ -61,20 +61,20 @@ struct LaunchConfig {
   std::string kernel;
   std::array<std::int64_t, 3> grid{1, 1, 1};
   std::array<std::int64_t, 3> block{1, 1, 1};
-  std::int64_t shared_bytes = 0;                            // dynamic
+  std::int64_t shared_bytes = 0;  // dynamic
   std::optional<std::array<std::int64_t, 3>> cluster;
   bool cooperative = false;
-  std::vector<std::vector<std::byte>> params;               // one entry per parameter, its bytes
+  std::vector<std::vector<std::byte>> params;  // one entry per parameter, its bytes
   // Flattened block indices to execute (x fastest); empty = all. Not with cooperative launches.
   std::vector<std::int64_t> blocks;
 };
 
 struct LaunchOptions {
   std::int64_t instruction_budget = std::int64_t{1} << 36;  // thread-instructions of the launch
-  bool count_memory = false;     // sectors, unique bytes, bank conflicts (costs time)
-  bool detect_races = false;     // shared memory, per block
+  bool count_memory = false;          // sectors, unique bytes, bank conflicts (costs time)
+  bool detect_races = false;          // shared memory, per block
   bool detect_uninitialised = false;  // shared and local memory, and buffers that ask for it
-  bool parallel = true;          // blocks over the calling oneTBB arena
+  bool parallel = true;               // blocks over the calling oneTBB arena
 };
 
 // What was executed. Thread counts count active lanes; warp counts count issued instructions.
@@ -84,34 +84,43 @@ struct Counters {
   std::int64_t thread_instructions = 0;
   // warp-instructions by the unit that executes them
   std::int64_t fp32 = 0, fp64 = 0, fp16 = 0, integer = 0, special = 0, conversion = 0, control = 0;
-  std::int64_t tensor = 0;                // mma/wmma instructions
-  double tensor_flops_f16 = 0;            // FLOP done by 16-bit tensor instructions
+  std::int64_t tensor = 0;      // mma/wmma instructions
+  double tensor_flops_f16 = 0;  // FLOP done by 16-bit tensor instructions
   double tensor_flops_tf32 = 0;
   std::int64_t global_loads = 0, global_stores = 0, shared_loads = 0, shared_stores = 0,
                local_accesses = 0, atomics = 0, barriers = 0, shuffles = 0;
   // with count_memory
-  std::int64_t global_load_sectors = 0;   // 32-byte sectors requested, per warp instruction
+  std::int64_t global_load_sectors = 0;  // 32-byte sectors requested, per warp instruction
   std::int64_t global_store_sectors = 0;
-  std::int64_t unique_load_bytes = 0;     // distinct 32-byte sectors over the sampled blocks, x 32
+  std::int64_t unique_load_bytes = 0;  // distinct 32-byte sectors over the sampled blocks, x 32
   std::int64_t unique_store_bytes = 0;
-  std::int64_t block_load_bytes = 0;      // distinct sectors of each block, x 32, summed over blocks
-  std::int64_t shared_wavefronts = 0;     // >= shared accesses; the surplus is bank conflicts
+  std::int64_t block_load_bytes = 0;   // distinct sectors of each block, x 32, summed over blocks
+  std::int64_t shared_wavefronts = 0;  // >= shared accesses; the surplus is bank conflicts
   Counters& operator+=(const Counters& other);
 };
 
 struct Fault {
   enum class Kind {
-    kOutOfBounds, kWriteToInput, kMisaligned, kRace, kUninitialised, kBarrierDivergence, kTrap,
-    kBudget, kUnsupported, kStackOverflow, kBadLaunch,
+    kOutOfBounds,
+    kWriteToInput,
+    kMisaligned,
+    kRace,
+    kUninitialised,
+    kBarrierDivergence,
+    kTrap,
+    kBudget,
+    kUnsupported,
+    kStackOverflow,
+    kBadLaunch,
   };
   Kind kind = Kind::kBadLaunch;
-  std::string message;   // whole sentence: what, which buffer and byte, which instruction
-  std::string instruction;                 // PTX text of the instruction
+  std::string message;      // whole sentence: what, which buffer and byte, which instruction
+  std::string instruction;  // PTX text of the instruction
   int ptx_line = 0;
   std::array<std::int64_t, 3> block{0, 0, 0};
   std::array<std::int64_t, 3> thread{0, 0, 0};
-  std::string buffer;                      // nearest buffer, when an address is the matter
-  std::int64_t offset = 0;                 // byte offset from that buffer's start (may be negative)
+  std::string buffer;       // nearest buffer, when an address is the matter
+  std::int64_t offset = 0;  // byte offset from that buffer's start (may be negative)
 };
 std::string_view Name(Fault::Kind kind);
 

@@ -53,9 +53,9 @@ struct ModelledLaunch {
 
 // `counters` are those of the sampled blocks with count_memory; they are scaled to all blocks of
 // the launch. `footprint` is the size of all buffers that the launch is given; with it the distinct
-// bytes loaded are taken to be those of the buffers, as far as the sample allows, otherwise they are
-// extrapolated from the sample. A launch that does not fit on the device, or whose sample is empty,
-// has time 0 and says so in `bound`.
+// bytes loaded are taken to be those of the buffers, as far as the sample allows, otherwise they
+// are extrapolated from the sample. A launch that does not fit on the device, or whose sample is
+// empty, has time 0 and says so in `bound`.
 ModelledLaunch ModelLaunch(const DeviceSpec& device, const codegen::ResolvedLaunch& launch,
                            const codegen::EntryPoint& entry, const emulator::Counters& counters,
                            std::optional<Bytes> footprint = std::nullopt);
