@@ -9,22 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/process.h"
+
 namespace grove {
 namespace {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Failure SystemFailure(std::string_view what, const std::filesystem::path& path, int error) {
   const ErrorCode code = error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kResource;

@@ -280,7 +280,6 @@ struct Evaluator::Run {
       result.error = std::move(outcome.error());
       return result;
     }
-    Stage reached = stage;
     Judgement judgement;
     if (outcome->fault) {
       result.verdict =
@@ -296,7 +295,7 @@ struct Evaluator::Run {
       judgement = Judge(*context.task, index, stage, outcome->errors);
       result.verdict = std::move(judgement.verdict);
     }
-    result.stages.push_back({reached, task_case.name, !result.verdict, watch.elapsed(),
+    result.stages.push_back({stage, task_case.name, !result.verdict, watch.elapsed(),
                              judgement.error, judgement.tolerance});
     if (!result.verdict && runs > 1) {
       const bool fine = outcome->deterministic || context.task->allow_nondeterminism;
