@@ -165,6 +165,14 @@ int Dispatch(int argc, const char* const* argv) {
       ->delimiter(',');
   AddBenchOptions(*baseline_app, common.bench);
 
+  GauntletCommandOptions gauntlet;
+  auto* gauntlet_app =
+      app.add_subcommand("gauntlet", "prove that no cheating, wrong or hostile kernel is kept");
+  gauntlet_app->add_option("--only", gauntlet.only, "programs whose name matches (* and ?)");
+  gauntlet_app->add_option("--folder", gauntlet.folder, "folder of the programs");
+  gauntlet_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
+  AddBenchOptions(*gauntlet_app, common.bench);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -197,6 +205,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);
+  if (gauntlet_app->parsed()) return GauntletCommand(gauntlet, common);
   return kExitBadInput;
 }
 
