@@ -13,6 +13,7 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/inspect_app.h"
 #include "cli/interrupt.h"
 
 namespace grove::cli {
@@ -129,6 +130,7 @@ int Dispatch(int argc, const char* const* argv) {
       ->required();
   show_app->add_option("--run", show_run, "the run (default: the last one)");
 
+  const InspectApp inspect(app);
   auto* runs_app = app.add_subcommand("runs", "the runs there are");
 
   EvalOptions eval;
@@ -198,6 +200,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (resume_app->parsed()) return ResumeCommand(resume_run, common);
   if (tree_app->parsed()) return TreeCommand(tree, common);
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
+  if (const auto code = inspect.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "cli/workbench.h"
 #include "search/config.h"
@@ -39,6 +40,14 @@ int TreeCommand(const TreeCommandOptions& options, const Common& common);
 // `kernel` is a candidate's name ("r2.i3.b1", "seed" or "best"), with "RUN/" in front or the run in
 // `run`.
 int ShowCommand(const std::string& kernel, const std::string& run, const Common& common);
+
+struct ReportOptions {
+  std::string run;
+  std::filesystem::path output;        // empty = RUN.html
+  std::vector<std::string> baselines;  // files
+  bool without_conversations = false;
+};
+int ReportCommand(const ReportOptions& options, const Common& common);
 
 int RunsCommand(const Common& common);
 
