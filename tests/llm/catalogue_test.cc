@@ -43,6 +43,13 @@ const std::vector<Shape>& Shapes() {
       {"layernorm",
        {{"rows", 4096}, {"row", 8192}, {"rows_max", 4096}, {"row_max", 8192}, {"row_kb", 32}}},
       {"matmul", {{"m", 4096}, {"n", 4096}, {"k", 4096}, {"rows", 4096}, {"row", 4096}}},
+      {"qr",
+       {{"batch", 20},
+        {"n", 32},
+        {"rows", 20},
+        {"row", 32},
+        {"rows_max", 640},
+        {"row_max", 4096}}},
   };
   return shapes;
 }
