@@ -32,8 +32,9 @@ struct TextField {
 
 constexpr TextField kTexts[] = {
     {"task", &SearchConfig::task},     {"model", &SearchConfig::model},
-    {"device", &SearchConfig::device}, {"gpu", &SearchConfig::gpu},
-    {"tasks", &SearchConfig::tasks},   {"suite", &SearchConfig::suite},
+    {"policy", &SearchConfig::policy}, {"device", &SearchConfig::device},
+    {"gpu", &SearchConfig::gpu},       {"tasks", &SearchConfig::tasks},
+    {"suite", &SearchConfig::suite},
 };
 
 }  // namespace

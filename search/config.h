@@ -13,6 +13,7 @@ namespace grove::search {
 struct SearchConfig {
   std::string task;
   std::string model = "playbook";
+  std::string policy = "beam";  // which kernels seed the next round: search/policy.h
   std::string device = "auto";
   std::string gpu = "H200";        // which GPU the emulator models
   std::string tasks;               // folder of the tasks, absolute; empty = the program's own

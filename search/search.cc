@@ -18,8 +18,9 @@
 #include "ideas/idea.h"
 #include "results/format.h"
 #include "search/convert.h"
+#include "search/model_calls.h"
+#include "search/policy.h"
 #include "search/prompts.h"
-#include "search/selection.h"
 
 namespace grove::search {
 namespace {
@@ -113,7 +114,8 @@ class Search {
       : parts_(parts),
         config_(config),
         stop_(std::move(stop)),
-        prompts_(parts.task, parts.device, config, parts.store) {}
+        prompts_(parts.task, parts.device, config, parts.store),
+        calls_(parts.store, parts.client) {}
 
   Result<SearchSummary> Run();
 
@@ -138,8 +140,7 @@ class Search {
   Status Evaluate(int index, std::vector<Slot>& slots);
   Status EvaluateSlot(int index, Slot& slot, const std::map<Hash, std::string>& known);
   Status Conclude(Slot& slot, const eval::Evaluation& evaluation);
-  Result<std::pair<llm::Reply, CallId>> Ask(const results::CallKey& key,
-                                            const llm::Request& request);
+  Result<ModelCalls::Answer> Ask(const results::CallKey& key, const llm::Request& request);
   // Rounds since the best time got better, from what is stored.
   int StaleRounds() const;
   std::vector<CandidateId> FrontierOf(const RunData& data) const;
@@ -155,6 +156,8 @@ class Search {
   const SearchConfig config_;
   const std::stop_token stop_;
   const Prompts prompts_;
+  ModelCalls calls_;
+  std::unique_ptr<Policy> policy_;
   RunData data_;  // as of the start of the round
   std::mutex live_mutex_;
   LiveState live_;
@@ -167,33 +170,12 @@ Status Search::Reload() {
   return {};
 }
 
-Result<std::pair<llm::Reply, CallId>> Search::Ask(const results::CallKey& key,
-                                                  const llm::Request& request) {
-  std::int64_t reserve = request.max_tokens.value;
-  for (const llm::Message& message : request.messages) {
-    reserve += llm::EstimateTokens(message.text).value;
+Result<ModelCalls::Answer> Search::Ask(const results::CallKey& key, const llm::Request& request) {
+  auto answer = calls_.Ask(key, request, stop_);
+  if (answer) {
+    Update([&](LiveState& live) { live.tokens = live.tokens + answer->reply.usage.total(); });
   }
-  const results::Amount amount{results::LedgerKind::kTokens, static_cast<double>(reserve)};
-  auto call = parts_.store.BeginCall(key, request, {&amount, 1});
-  if (!call) return Failure(std::move(call.error()));
-  auto stored = parts_.store.FindReply(key);
-  if (!stored) return Failure(std::move(stored.error()));
-  if (*stored) return std::pair{std::move(**stored), call->id};
-
-  auto reply = parts_.client.Complete(request, stop_);
-  if (!reply) {
-    if (auto failed = parts_.store.FailCall(call->id, reply.error().message); !failed) {
-      return Failure(std::move(failed.error()));
-    }
-    return Fail(std::move(reply.error()), fmt::format("model {}", parts_.client.name()));
-  }
-  const results::Amount cost{results::LedgerKind::kTokens,
-                             static_cast<double>(reply->usage.total().value)};
-  if (auto done = parts_.store.AnswerCall(call->id, *reply, {&cost, 1}); !done) {
-    return Failure(std::move(done.error()));
-  }
-  Update([&](LiveState& live) { live.tokens = live.tokens + reply->usage.total(); });
-  return std::pair{std::move(*reply), call->id};
+  return answer;
 }
 
 Status Search::EnsureSeed() {
@@ -290,8 +272,8 @@ Result<std::vector<Search::Slot>> Search::Ideate(RoundId round, int index,
       key.turn = turn;
       auto reply = Ask(key, *request);
       if (!reply) return error.Set(std::move(reply.error()));
-      answers[p].call = reply->second;
-      auto parsed = ideas::ParseIdeas(reply->first.text, static_cast<std::size_t>(config_.ideas));
+      answers[p].call = reply->call;
+      auto parsed = ideas::ParseIdeas(reply->reply.text, static_cast<std::size_t>(config_.ideas));
       if (!parsed) {
         if (auto noted = parts_.store.AddEvent(
                 "ideas", fmt::format("{}: {}", results::ToString(key), parsed.error().message));
@@ -375,7 +357,7 @@ Status Search::Implement(int index, std::vector<Slot>& slots) {
     results::CallKey key{llm::Role::kCode, index, slot.place, slot.idea.number, slot.branch, 0};
     auto reply = Ask(key, *request);
     if (!reply) return error.Set(std::move(reply.error()));
-    slot.received = Receive(reply->first, 0);
+    slot.received = Receive(reply->reply, 0);
     if (auto done = parts_.store.ReceiveProgram(slot.id, slot.received.draft); !done) {
       return error.Set(std::move(done.error()));
     }
@@ -451,7 +433,7 @@ Status Search::EvaluateSlot(int index, Slot& slot, const std::map<Hash, std::str
                          slot.idea.number,   slot.branch, turn + 1};
     auto reply = Ask(key, *request);
     if (!reply) return Failure(std::move(reply.error()));
-    slot.received = Receive(reply->first, turn + 1);
+    slot.received = Receive(reply->reply, turn + 1);
     if (auto done = parts_.store.ReceiveProgram(slot.id, slot.received.draft); !done) {
       return Failure(std::move(done.error()));
     }
@@ -516,12 +498,7 @@ Status Search::RunRound(int index, const std::vector<CandidateId>& frontier) {
   if (auto done = Evaluate(index, *slots); !done) return done;
 
   if (auto loaded = Reload(); !loaded) return loaded;
-  std::vector<const CandidateRow*> pool;
-  for (const CandidateId id : frontier) pool.push_back(data_.Find(id));
-  for (const CandidateRow& candidate : data_.candidates) {
-    if (candidate.round == *round) pool.push_back(&candidate);
-  }
-  const auto chosen = SelectFastest(pool, config_.frontier);
+  const auto chosen = policy_->Select(data_, index);
   if (auto done = parts_.store.FinishRound(*round, chosen); !done) return done;
 
   names.clear();
@@ -538,6 +515,9 @@ Status Search::RunRound(int index, const std::vector<CandidateId>& frontier) {
 }
 
 Result<SearchSummary> Search::Run() {
+  auto policy = MakePolicy(config_);
+  if (!policy) return Failure(std::move(policy.error()));
+  policy_ = std::move(*policy);
   SearchSummary summary;
   Status outcome = EnsureSeed();
   int finished = 0;
