@@ -145,6 +145,10 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--cases", common.bench.cases,
                    "scored or extra cases to time (default: the suite's scored ones)")
       ->delimiter(',');
+  eval_app
+      ->add_option("--profile", common.bench.profile,
+                   "of the task's checker: strict or competition (default: the task's)")
+      ->check(CLI::IsMember({"strict", "competition"}));
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);
 

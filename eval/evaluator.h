@@ -55,6 +55,12 @@ struct CasePair {
   PairOutcome outcome;
 };
 
+// What a task's checker measured of one case (worst draw of it).
+struct GateRecord {
+  std::string case_name;
+  Gate gate;
+};
+
 // Resources of one compiled kernel in one scored case.
 struct KernelRecord {
   std::string case_name;
@@ -66,6 +72,7 @@ struct Evaluation {
   std::vector<StageRecord> stages;
   std::vector<CaseTime> times;  // one per scored case, when timed
   std::vector<KernelRecord> kernels;
+  std::vector<GateRecord> gates;  // of every case checked, when the task has a checker
   std::optional<seeds::PrecisionClass> measured_class;  // by worst_error
   double worst_error = 0;            // relative L2, over the ordinary cases of the task's class
   std::optional<Nanoseconds> score;  // geometric mean over the scored cases; only with kPass
