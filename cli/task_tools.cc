@@ -104,10 +104,11 @@ int TasksLintCommand(const LintCommandOptions& options, const Common& common) {
 
 int TasksNewCommand(const std::string& name, const Common& common) {
   if (!IsTaskName(name)) {
-    return Complain({ErrorCode::kInvalidInput,
-                     fmt::format("'{}' cannot be a task's name: a small letter, then small letters, "
-                                 "digits and _, {} at most",
-                                 name, kMaxName)});
+    return Complain(
+        {ErrorCode::kInvalidInput,
+         fmt::format("'{}' cannot be a task's name: a small letter, then small letters, "
+                     "digits and _, {} at most",
+                     name, kMaxName)});
   }
   const std::filesystem::path folder = common.bench.tasks.empty() ? "tasks" : common.bench.tasks;
   const std::filesystem::path made = folder / name;
@@ -128,13 +129,13 @@ int TasksNewCommand(const std::string& name, const Common& common) {
     files.emplace_back(item.path().filename(), std::move(*text));
   }
   if (error || files.empty()) {
-    return Complain({ErrorCode::kNotFound,
-                     fmt::format("no template in {}: reinstall grove", source.string())});
+    return Complain(
+        {ErrorCode::kNotFound, fmt::format("no template in {}: reinstall grove", source.string())});
   }
   std::filesystem::create_directories(made, error);
   if (error) {
-    return Complain({ErrorCode::kResource,
-                     fmt::format("cannot make {}: {}", made.string(), error.message())});
+    return Complain(
+        {ErrorCode::kResource, fmt::format("cannot make {}: {}", made.string(), error.message())});
   }
   std::sort(files.begin(), files.end());
   for (const auto& [file, text] : files) {
