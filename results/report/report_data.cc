@@ -39,12 +39,9 @@ std::int64_t Micros(WallTime time) {
 }
 
 Json VerdictJson(const eval::Verdict& v) {
-  Json json = {{"kind", eval::Name(v.kind)},
-               {"about", eval::Describe(v.kind)},
-               {"stage", eval::Name(v.stage)},
-               {"case", Visible(v.case_name)},
-               {"message", VisibleBlock(v.message)},
-               {"input_seed", fmt::format("{}", v.seed)}};
+  Json json = {{"kind", eval::Name(v.kind)},         {"about", eval::Describe(v.kind)},
+               {"stage", eval::Name(v.stage)},       {"case", Visible(v.case_name)},
+               {"message", VisibleBlock(v.message)}, {"input_seed", fmt::format("{}", v.seed)}};
   if (v.element >= 0) {
     json["tensor"] = Visible(v.tensor);
     json["element"] = v.element;
@@ -125,8 +122,8 @@ Result<std::vector<BaselineRow>> ParseBaselines(std::string_view text) {
     baseline.name = word("baseline").empty() ? word("name") : word("baseline");
     const bool timed = row.is_object() && row.contains("time_ns") && row["time_ns"].is_number();
     if (baseline.case_name.empty() || baseline.name.empty() || !timed) {
-      return bad(fmt::format("row {} needs \"case\", \"baseline\" and \"time_ns\"",
-                             out.size() + 1));
+      return bad(
+          fmt::format("row {} needs \"case\", \"baseline\" and \"time_ns\"", out.size() + 1));
     }
     baseline.time = Nanoseconds(row["time_ns"].get<double>());
     if (!(baseline.time.count() > 0)) return bad("a time must be above 0");
@@ -149,8 +146,8 @@ std::vector<BaselineRow> BaselinesOf(const RunData& data) {
     const std::size_t slash = rest.find('/');
     const double time = std::strtod(row.value.c_str(), nullptr);
     if (slash == std::string::npos || !(time > 0) || !std::isfinite(time)) continue;
-    out.push_back({rest.substr(0, slash), rest.substr(slash + 1), Nanoseconds(time),
-                   TimeKind::kMeasured});
+    out.push_back(
+        {rest.substr(0, slash), rest.substr(slash + 1), Nanoseconds(time), TimeKind::kMeasured});
   }
   return out;
 }
@@ -249,25 +246,25 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
 
   json["rounds"] = Json::array();
   for (const RoundRow& row : data.rounds) {
-    json["rounds"].push_back({{"n", row.index},
-                              {"status", Name(row.status)},
-                              {"started_us", Micros(row.started)},
-                              {"finished_us", row.finished ? Json(Micros(*row.finished)) : Json()}});
+    json["rounds"].push_back(
+        {{"n", row.index},
+         {"status", Name(row.status)},
+         {"started_us", Micros(row.started)},
+         {"finished_us", row.finished ? Json(Micros(*row.finished)) : Json()}});
   }
   json["ideas"] = Json::array();
   for (const IdeaRow& row : data.ideas) {
     idea_position.emplace(row.id, static_cast<int>(idea_position.size()));
     const RoundRow* round = data.Find(row.round);
-    json["ideas"].push_back(
-        {{"name", Visible(row.name)},
-         {"round", round != nullptr ? round->index : -1},
-         {"parent", place(position, row.parent)},
-         {"title", Visible(row.title)},
-         {"category", Visible(row.category)},
-         {"rationale", VisibleBlock(row.rationale)},
-         {"expected", row.expected_gain ? Number(*row.expected_gain) : Json()},
-         {"call", row.call.value},
-         {"credit", CreditJson(CreditOf(index.ChildrenOf(row.id)), position)}});
+    json["ideas"].push_back({{"name", Visible(row.name)},
+                             {"round", round != nullptr ? round->index : -1},
+                             {"parent", place(position, row.parent)},
+                             {"title", Visible(row.title)},
+                             {"category", Visible(row.category)},
+                             {"rationale", VisibleBlock(row.rationale)},
+                             {"expected", row.expected_gain ? Number(*row.expected_gain) : Json()},
+                             {"call", row.call.value},
+                             {"credit", CreditJson(CreditOf(index.ChildrenOf(row.id)), position)}});
   }
 
   const CandidateRow* seed = data.Seed();
@@ -322,7 +319,8 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
   json["floors"] = Json::object();
   for (const TimeKind kind : {TimeKind::kModelled, TimeKind::kMeasured}) {
     const Floors floors = FloorsOf(data, kind);
-    Json entry = {{"impossible", OrNull(floors.impossible)}, {"class", OrNull(floors.honest_class)},
+    Json entry = {{"impossible", OrNull(floors.impossible)},
+                  {"class", OrNull(floors.honest_class)},
                   {"cases", Json::array()}};
     const CandidateRow* any = data.Best(kind);
     for (const CaseRow* task_case : scored) {
@@ -362,9 +360,9 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
   }
   json["ledger"] = Json::array();
   for (const auto& [kind, total] : totals) {
-    json["ledger"].push_back(
-        {{"kind", Name(kind)}, {"spent", Number(total.settled)},
-         {"promised", Number(total.reserved)}});
+    json["ledger"].push_back({{"kind", Name(kind)},
+                              {"spent", Number(total.settled)},
+                              {"promised", Number(total.reserved)}});
   }
   json["events"] = Json::array();
   for (const EventRow& row : data.events) {
@@ -467,8 +465,8 @@ std::string CallJson(Reader& reader, const CallRow& call) {
     }
   } else {
     json["messages"].push_back(
-        {"request", request ? VisibleBlock(*request)
-                            : "(lost: " + Visible(request.error().message) + ")"});
+        {"request",
+         request ? VisibleBlock(*request) : "(lost: " + Visible(request.error().message) + ")"});
   }
   json["reply"] = TextOr(reader, call.reply);
   return Dump(json);

@@ -248,14 +248,16 @@ async function numbers(run, source, c, page) {
     const rows = [];
     const parents = c.parentRow && c.parentRow.score ? (await source.kernel(c.parentRow)).samples || [] : [];
     for (const [name, mode, times] of page.samples) {
-      rows.push({ name: `${name} ${mode}`, note: `${times.length} samples`, times });
+      const base = d3.median(times);
+      rows.push({ name: `${name} ${mode}`, note: `${time(base)}, ${times.length} samples`, times, base });
       const same = parents.find(([n, m]) => n === name && m === mode);
-      if (same) rows.push({ name: `parent ${name}`, note: `${same[2].length} samples`, times: same[2], parent: true });
+      if (same) rows.push({ name: `parent ${name}`, note: `${time(d3.median(same[2]))}, ${same[2].length} samples`,
+        times: same[2], base, parent: true });
     }
     out.append(figure("Timing samples", stripPlot(rows), () => table(["strip", "samples", "least", "median", "most", "all, in order (us)"],
       rows.map((row) => [row.name, row.times.length, time(d3.min(row.times)), time(d3.median(row.times)), time(d3.max(row.times)),
         row.times.map((t) => (t / 1000).toFixed(3)).join(" ")]), { label: "Timing samples" }),
-      "Every execution that was kept; the line is the median."));
+      "Every execution that was kept, as a multiple of this kernel's median; the line is the median."));
   } else if (c.score && c.kind === "modelled") {
     out.append(h("p", { class: "dim pad" }, "No samples: this time is the model's, nothing was executed against a clock."));
   }
