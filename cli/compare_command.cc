@@ -116,7 +116,9 @@ int CompareCommand(const CompareCommandOptions& options, const Common& common) {
   }
   results::CompareOptions compare;
   if (options.target > 0) compare.target = options.target;
-  if (const int width = TerminalWidth(stdout); width > 0) compare.width = width;
+  constexpr int kUncut = 10000;  // a pipe has no width
+  const int width = TerminalWidth(stdout);
+  compare.width = width > 0 ? width : kUncut;
   fmt::print("{}", common.json ? results::ComparisonJson(data, compare)
                                : results::RenderComparison(data, compare));
   return kExitDone;

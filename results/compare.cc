@@ -137,21 +137,16 @@ std::string RenderComparison(const std::vector<const RunData*>& runs,
                              const CompareOptions& options) {
   const std::vector<RunFigures> figures = All(runs, options);
   const auto target = TargetOf(runs, options);
-  std::vector<std::vector<std::string>> rows = {{"run", "task", "status", "rounds", "kernels",
-                                                 "pass", "best", "over seed", "tokens",
-                                                 "to target"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"run", "task", "rounds", "kernels", "pass", "best", "over seed", "tokens", "to target"}};
   for (const RunFigures& f : figures) {
     rows.push_back(
-        {Visible(f.run->run.name), Visible(f.run->task.name),
-         std::string(Name(f.run->run.effective_status())), FormatCount(f.rounds),
+        {Visible(f.run->run.name), Visible(f.run->task.name), FormatCount(f.rounds),
          FormatCount(f.candidates),
          f.evaluated > 0 ? FormatShare(static_cast<double>(f.correct) / f.evaluated) : "-",
          f.best ? FormatTime(*f.best, f.kind) : "-", f.over_seed ? FormatRatio(*f.over_seed) : "-",
          FormatCount(f.tokens.value),
-         f.tokens_to_target
-             ? fmt::format("{} tokens, {} kernels", FormatCount(f.tokens_to_target->value),
-                           *f.kernels_to_target)
-             : "never"});
+         f.tokens_to_target ? FormatCount(f.tokens_to_target->value) + " tokens" : "never"});
   }
   std::string out = Table(rows, options.width);
   if (target) {

@@ -108,6 +108,15 @@ std::vector<DiffLine> DiffLines(std::string_view before, std::string_view after)
                                                                : DiffLine::Kind::kSame;
     lines.push_back({kind, text});
   }
+  // Within one change what goes comes before what comes, as people read it.
+  const auto same = [](const DiffLine& line) { return line.kind == DiffLine::Kind::kSame; };
+  for (auto begin = lines.begin(); begin != lines.end();) {
+    begin = std::find_if_not(begin, lines.end(), same);
+    const auto end = std::find_if(begin, lines.end(), same);
+    std::stable_partition(
+        begin, end, [](const DiffLine& line) { return line.kind == DiffLine::Kind::kRemoved; });
+    begin = end;
+  }
   return lines;
 }
 

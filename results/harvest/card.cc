@@ -76,7 +76,8 @@ std::string DatasetCard(const std::vector<const RunData*>& runs, const HarvestOp
              ? std::string("- near-duplicates: kept\n")
              : fmt::format(
                    "- near-duplicates: programs of one task whose runs of five words have "
-                   "a Jaccard similarity of {} or more count once\n",
+                   "a Jaccard similarity of {} or more, and whose outcomes are alike, count "
+                   "once\n",
                    FormatNumber(options.duplicate_threshold));
   out += options.benchmarks
              ? fmt::format(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -135,6 +136,19 @@ bool Passes(const HarvestRun& run, const CandidateRow& c, const HarvestOptions& 
   return true;
 }
 
+// Programs whose outcome differs are no near-duplicates, however alike they are: a constant changed
+// that doubles the speed is what people harvest for. Outcomes are alike when the verdict is the
+// same and the times fall into one step of a ladder of 5%.
+std::string Outcome(const CandidateRow& c) {
+  if (!c.evaluation) return "none";
+  std::string out(eval::Name(c.evaluation->verdict.kind));
+  if (const auto score = ScoreOf(c)) {
+    out += fmt::format(" {} {}", Name(c.evaluation->score_kind),
+                       std::floor(std::log(score->count()) / std::log(1.05)));
+  }
+  return out;
+}
+
 // Which candidates stay: filters first, then the first of each family of near-duplicates over all
 // runs of a task. A duplicate by the search's own verdict never stays.
 Status Choose(std::vector<std::unique_ptr<HarvestRun>>& runs, const HarvestOptions& options,
@@ -149,8 +163,6 @@ Status Choose(std::vector<std::unique_ptr<HarvestRun>>& runs, const HarvestOptio
   };
   std::map<std::string, TaskFamilies> tasks;
   for (auto& run : runs) {
-    auto [task, is_new] = tasks.try_emplace(
-        run->data.task.name, TaskFamilies{NearDuplicates(options.duplicate_threshold), {}});
     for (const CandidateRow& c : run->data.candidates) {
       ++report.candidates;
       if (!Passes(*run, c, options)) {
@@ -162,13 +174,18 @@ Status Choose(std::vector<std::unique_ptr<HarvestRun>>& runs, const HarvestOptio
         if (!source) return Fail(source.error(), c.name);
         auto plan = c.plan ? run->reader->Text(*c.plan) : Result<std::string>(std::string());
         if (!plan) return Fail(plan.error(), c.name);
-        if (const auto first = task->second.finder.FindOrAdd(*source + "\n" + *plan)) {
-          const Family& family = task->second.firsts[*first];
+        auto& families =
+            tasks
+                .try_emplace(run->data.task.name + "\n" + Outcome(c),
+                             TaskFamilies{NearDuplicates(options.duplicate_threshold), {}})
+                .first->second;
+        if (const auto first = families.finder.FindOrAdd(*source + "\n" + *plan)) {
+          const Family& family = families.firsts[*first];
           ++family.run->stands_for[family.candidate];
           ++report.near_duplicates;
           continue;
         }
-        task->second.firsts.push_back({run.get(), c.id});
+        families.firsts.push_back({run.get(), c.id});
       }
       run->kept.insert(c.id);
     }

@@ -33,8 +33,9 @@ struct HarvestOptions {
   std::optional<double> minimal_gain;  // over the parent; edges and nodes below it go
   std::string precision;               // class reached: "fp32", ...; empty = any
   std::string device;                  // what the run's environment calls gpu; empty = any
-  // Programs at least this alike (Jaccard over runs of five words) count once, the first of them
-  // by run and id; above 1 = all are kept.
+  // Programs of one task at least this alike (Jaccard over runs of five words) and with the same
+  // outcome (verdict, and time within a step of 5%) count once, the first of them by run and id;
+  // above 1 = all are kept.
   double duplicate_threshold = 0.95;
   // Benchmark problems that training data must not contain; records that overlap are flagged, not
   // hidden.
