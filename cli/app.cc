@@ -145,6 +145,10 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--cases", common.bench.cases,
                    "scored or extra cases to time (default: the suite's scored ones)")
       ->delimiter(',');
+  eval_app
+      ->add_option("--profile", common.bench.profile,
+                   "of the task's checker: strict or competition (default: the task's)")
+      ->check(CLI::IsMember({"strict", "competition"}));
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);
 
@@ -166,6 +170,14 @@ int Dispatch(int argc, const char* const* argv) {
   baseline_app->add_option("--cases", common.bench.cases, "scored cases (default: all)")
       ->delimiter(',');
   AddBenchOptions(*baseline_app, common.bench);
+
+  GauntletCommandOptions gauntlet;
+  auto* gauntlet_app =
+      app.add_subcommand("gauntlet", "prove that no cheating, wrong or hostile kernel is kept");
+  gauntlet_app->add_option("--only", gauntlet.only, "programs whose name matches (* and ?)");
+  gauntlet_app->add_option("--folder", gauntlet.folder, "folder of the programs");
+  gauntlet_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
+  AddBenchOptions(*gauntlet_app, common.bench);
 
   try {
     app.parse(argc, argv);
@@ -200,6 +212,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);
+  if (gauntlet_app->parsed()) return GauntletCommand(gauntlet, common);
   return kExitBadInput;
 }
 

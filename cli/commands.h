@@ -111,6 +111,14 @@ int EvalCommand(const EvalOptions& options, const Common& common);
 int TasksCommand(const std::string& suite, const Common& common);
 int TasksShowCommand(const std::string& task, const Common& common);
 
+struct GauntletCommandOptions {
+  std::string only;              // glob over names; empty = all
+  std::filesystem::path folder;  // empty = eval::DefaultGauntletFolder()
+};
+// Evaluates every program of the gauntlet and prints the table; kExitFailed when one verdict is not
+// the expected one.
+int GauntletCommand(const GauntletCommandOptions& options, const Common& common);
+
 int DevicesCommand(const Common& common);
 int DoctorCommand(const Common& common);
 

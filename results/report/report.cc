@@ -134,7 +134,7 @@ std::string EscapeForScript(std::string json) {
 Result<std::string> RenderReport(Reader& reader, const RunData& data,
                                  const ReportOptions& options) {
   const RunIndex index(data);
-  std::vector<BaselineRow> baselines = BaselinesOf(data);
+  std::vector<ReportBaseline> baselines = BaselinesOf(data);
   baselines.insert(baselines.end(), options.baselines.begin(), options.baselines.end());
 
   Chunks chunks;

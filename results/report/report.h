@@ -19,8 +19,8 @@
 namespace grove::results {
 
 struct ReportOptions {
-  std::vector<BaselineRow> baselines;  // besides those that the run keeps
-  bool conversations = true;           // with prompts and replies; they are most of its size
+  std::vector<ReportBaseline> baselines;  // besides those that the run keeps
+  bool conversations = true;              // with prompts and replies; they are most of its size
 };
 
 // The whole file. Texts are deflated, so that a run of thousands of candidates opens at once; a

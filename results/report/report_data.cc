@@ -95,7 +95,7 @@ Json CreditJson(const IdeaCredit& credit, const std::unordered_map<CandidateId, 
 
 }  // namespace
 
-Result<std::vector<BaselineRow>> ParseBaselines(std::string_view text) {
+Result<std::vector<ReportBaseline>> ParseBaselines(std::string_view text) {
   const auto bad = [](const std::string& what) {
     return Fail(ErrorCode::kInvalidInput,
                 "baselines: " + what + " (give the output of grove baseline TASK --json)");
@@ -110,14 +110,14 @@ Result<std::vector<BaselineRow>> ParseBaselines(std::string_view text) {
     }
   }
   if (rows == nullptr || !rows->is_array()) return bad("no array of rows");
-  std::vector<BaselineRow> out;
+  std::vector<ReportBaseline> out;
   for (const Json& row : *rows) {
     const auto word = [&row](const char* key) {
       return row.is_object() && row.contains(key) && row[key].is_string()
                  ? row[key].get<std::string>()
                  : std::string();
     };
-    BaselineRow baseline;
+    ReportBaseline baseline;
     baseline.case_name = word("case");
     baseline.name = word("baseline").empty() ? word("name") : word("baseline");
     const bool timed = row.is_object() && row.contains("time_ns") && row["time_ns"].is_number();
@@ -137,17 +137,12 @@ Result<std::vector<BaselineRow>> ParseBaselines(std::string_view text) {
   return out;
 }
 
-std::vector<BaselineRow> BaselinesOf(const RunData& data) {
-  constexpr std::string_view kPrefix = "baseline/";
-  std::vector<BaselineRow> out;
-  for (const EnvironmentRow& row : data.environment) {
-    if (row.key.rfind(kPrefix, 0) != 0) continue;
-    const std::string rest = row.key.substr(kPrefix.size());
-    const std::size_t slash = rest.find('/');
-    const double time = std::strtod(row.value.c_str(), nullptr);
-    if (slash == std::string::npos || !(time > 0) || !std::isfinite(time)) continue;
-    out.push_back(
-        {rest.substr(0, slash), rest.substr(slash + 1), Nanoseconds(time), TimeKind::kMeasured});
+std::vector<ReportBaseline> BaselinesOf(const RunData& data) {
+  std::vector<ReportBaseline> out;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const BaselineRow& row : data.baselines) {  // fastest first
+    if (!(row.time.count() > 0) || !seen.emplace(row.case_name, row.name).second) continue;
+    out.push_back({row.case_name, row.name, row.time, TimeKind::kMeasured});
   }
   return out;
 }
@@ -198,7 +193,7 @@ Floors FloorsOf(const RunData& data, TimeKind kind) {
 }
 
 std::string SummaryJson(const RunData& data, const RunIndex& index,
-                        const std::vector<BaselineRow>& baselines) {
+                        const std::vector<ReportBaseline>& baselines) {
   Json json;
   json["version"] = 1;
   json["run"] = {{"name", Visible(data.run.name)},
@@ -333,7 +328,7 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
     json["floors"][std::string(Name(kind))] = std::move(entry);
   }
   json["baselines"] = Json::array();
-  for (const BaselineRow& row : baselines) {
+  for (const ReportBaseline& row : baselines) {
     json["baselines"].push_back({{"case", Visible(row.case_name)},
                                  {"name", Visible(row.name)},
                                  {"time", Number(row.time.count())},
@@ -382,7 +377,6 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
 
 std::string KernelJson(Reader& reader, const RunData& data, const RunIndex& index,
                        const CandidateRow& c) {
-  (void)data;
   Json json;
   json["name"] = Visible(c.name);
   if (c.evaluation) {
@@ -425,6 +419,18 @@ std::string KernelJson(Reader& reader, const RunData& data, const RunIndex& inde
       json["samples"].push_back({Visible(key.first), Name(key.second), std::move(times)});
     }
   }
+  for (const PromotionRow& row : data.promotions) {
+    if (row.challenger != c.id && row.incumbent != c.id) continue;
+    const CandidateRow* challenger = data.Find(row.challenger);
+    const CandidateRow* incumbent = data.Find(row.incumbent);
+    json["contests"].push_back({challenger != nullptr ? Visible(challenger->name) : "?",
+                                incumbent != nullptr ? Visible(incumbent->name) : "?",
+                                eval::Name(row.outcome), row.promoted, Name(row.kind),
+                                Number(row.ratio), Number(row.low), Number(row.high),
+                                Visible(row.why)});
+  }
+  json["profile"] = VisibleBlock(c.profile);
+  json["profile_report"] = TextOr(reader, c.profile_report);
   json["source"] = TextOr(reader, c.source);
   json["plan"] = TextOr(reader, c.plan);
   for (const AttemptRow* attempt : index.AttemptsOf(c.id)) {

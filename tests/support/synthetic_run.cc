@@ -255,9 +255,7 @@ Status MakeSyntheticRun(const std::filesystem::path& runs, const SyntheticRun& o
   start.environment = {{"gpu", "NVIDIA H200"},
                        {"driver", "580.1"},
                        {"toolkit", "NVRTC 13.0"},
-                       {"clocks", "1980 MHz"},
-                       {"baseline/n1024/cublas", "180000"},
-                       {"baseline/n4096/cublas", "700000"}};
+                       {"clocks", "1980 MHz"}};
   start.task_name = "softmax";
   start.task_title = options.hostile ? kHostileTitle : "Row softmax";
   start.task_demanded = "fp32";
@@ -270,6 +268,17 @@ Status MakeSyntheticRun(const std::filesystem::path& runs, const SyntheticRun& o
   const SteppingClock clock;
   auto store = Store::Create(runs, start, clock, {.survive_power_loss = false});
   if (!store) return Fail(store.error());
+  std::vector<BaselineRow> baselines(2);
+  baselines[0].case_name = "n1024";
+  baselines[0].time = Nanoseconds(180000);
+  baselines[1].case_name = "n4096";
+  baselines[1].time = Nanoseconds(700000);
+  for (BaselineRow& row : baselines) {
+    row.name = "cublas";
+    row.gpu_uuid = "GPU-0";
+    row.gpu = "NVIDIA H200";
+  }
+  if (Status s = (*store)->SetBaselines(baselines); !s) return s;
   return Maker(**store, options).Make();
 }
 

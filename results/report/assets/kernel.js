@@ -261,7 +261,17 @@ async function numbers(run, source, c, page) {
   } else if (c.score && c.kind === "modelled") {
     out.append(h("p", { class: "dim pad" }, "No samples: this time is the model's, nothing was executed against a clock."));
   }
+  if (page.contests) {
+    out.append(h("section", { class: "card" }, h("h3", {}, "Measured side by side"), table(
+      ["challenger", "incumbent", "outcome", "challenger's time", "between", "why"],
+      page.contests.map(([challenger, incumbent, outcome, promoted, kind, r, low, high, why]) => [
+        kernelLink(challenger), kernelLink(incumbent), words(outcome) + (promoted ? ", promoted" : ""),
+        r.toFixed(3) + "x the incumbent's, " + kind, `${low.toFixed(3)} – ${high.toFixed(3)}`, why]),
+      { label: "Contests" })));
+  }
   const more = [];
+  if (page.profile || page.profile_report) more.push(lazyDetails("Profile", () =>
+    h("pre", { class: "prose" }, [page.profile, page.profile_report].filter(Boolean).join("\n\n"))));
   if (page.kernels) more.push(lazyDetails("Compiled kernels", () => table(
     ["entry", "case", "registers", "spill stores", "spill loads", "static shared", "dynamic shared", "stack"],
     page.kernels.map((k) => [k[0], k[1], k[2], ...k.slice(3).map(bytes)]), { label: "Compiled kernels" })));
