@@ -111,6 +111,17 @@ int EvalCommand(const EvalOptions& options, const Common& common);
 int TasksCommand(const std::string& suite, const Common& common);
 int TasksShowCommand(const std::string& task, const Common& common);
 
+// Whether tasks are fit to be searched (eval/lint.h); exit code 1 with a finding.
+struct LintCommandOptions {
+  std::string task;  // empty with `all`
+  bool all = false;
+  bool small = false;
+};
+int TasksLintCommand(const LintCommandOptions& options, const Common& common);
+
+// Makes the folder of a task of that name, from the template, in the tasks folder or the present one.
+int TasksNewCommand(const std::string& name, const Common& common);
+
 struct GauntletCommandOptions {
   std::string only;              // glob over names; empty = all
   std::filesystem::path folder;  // empty = eval::DefaultGauntletFolder()
