@@ -49,6 +49,55 @@ struct ReportOptions {
 };
 int ReportCommand(const ReportOptions& options, const Common& common);
 
+// `before` alone: that kernel against its parent. Both may carry "RUN/".
+struct DiffCommandOptions {
+  std::string before, after, run;
+  int context = 3;  // equal lines around a change
+};
+int DiffCommand(const DiffCommandOptions& options, const Common& common);
+
+struct LogCommandOptions {
+  std::string run;
+  std::string kind;  // of event; empty = all
+  int last = 0;      // so many of the newest; 0 = all
+};
+int LogCommand(const LogCommandOptions& options, const Common& common);
+
+struct CompareCommandOptions {
+  std::vector<std::string> runs;
+  double target = 0;  // speed-up over the seed; 0 = what all runs reached
+};
+int CompareCommand(const CompareCommandOptions& options, const Common& common);
+
+// As results::HarvestOptions.
+struct HarvestCommandOptions {
+  std::vector<std::string> runs;  // empty = the last one
+  std::filesystem::path output = "harvest";
+  std::string format = "jsonl";
+  std::vector<std::string> kinds, model_terms;
+  bool correct_only = false;
+  bool keep_duplicates = false;
+  double minimal_gain = 0;
+  double duplicate_threshold = 0.95;
+  double benchmark_share = 0.1;
+  int benchmark_words = 13;
+  std::string precision, device, benchmarks, licence = "not stated";
+};
+int HarvestCommand(const HarvestCommandOptions& options, const Common& common);
+
+struct ExportOptions {
+  std::string run;
+  std::filesystem::path git;  // folder of the repository to make
+};
+int ExportCommand(const ExportOptions& options, const Common& common);
+
+struct ServeOptions {
+  std::vector<std::string> runs;  // empty = all
+  int port = 0;                   // 0 = any free one
+};
+// Until it is interrupted.
+int ServeCommand(const ServeOptions& options, const Common& common);
+
 int RunsCommand(const Common& common);
 
 struct EvalOptions {
