@@ -77,6 +77,19 @@ def operation(case, inputs, outputs):
             functional.relu(functional.conv2d(x, w, b, stride=4, padding=2)), 3, 2)), values
     if task.startswith("conv2d"):
         return (lambda x, w, b: functional.conv2d(x, w, b, stride=4, padding=2)), values
+    if task.startswith(("attention", "flash_attention")):
+        causal = task.startswith("flash")
+        return (lambda q, k, v: functional.scaled_dot_product_attention(
+            q, k, v, is_causal=causal)), values
+    if task.startswith("rotary_embedding"):
+        def rotate(x, cosine, sine):
+            even, odd = x[..., 0::2], x[..., 1::2]
+            turned = torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1)
+            return turned.flatten(-2)
+        return rotate, values
+    if task.startswith("fused_mlp"):
+        return (lambda x, gate, up, down: functional.linear(
+            functional.silu(functional.linear(x, gate)) * functional.linear(x, up), down)), values
     raise ValueError(f"no PyTorch operation is known for task {task}")
 
 
