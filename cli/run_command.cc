@@ -1,21 +1,28 @@
 // `grove run` and `grove resume`.
+#include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "base/share.h"
-#include "base/suggest.h"
+#include "cli/clients.h"
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
+#include "cli/spending.h"
 #include "cli/terminal.h"
 #include "llm/playbook_client.h"
+#include "llm/pricing.h"
 #include "results/format.h"
 #include "results/store.h"
 #include "results/tree.h"
+#include "search/estimate.h"
+#include "search/model_calls.h"
 #include "search/search.h"
 
 namespace grove::cli {
@@ -27,12 +34,6 @@ std::string FreeName(const std::filesystem::path& runs, const std::string& task)
     std::string name = fmt::format("{}-{}", task, n);
     if (!std::filesystem::exists(runs / name)) return name;
   }
-}
-
-Result<std::unique_ptr<llm::Client>> MakeClient(const std::string& model) {
-  static const std::vector<std::string> kModels = {"playbook"};
-  if (model != "playbook") return Fail(ErrorCode::kNotFound, UnknownName("model", model, kModels));
-  return llm::MakePlaybookClient(ShareFolder("playbook"));
 }
 
 std::vector<results::EnvironmentRow> EnvironmentOf(Workbench& bench) {
@@ -84,8 +85,74 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
   }
 }
 
+// What the clients say of failed attempts, on their own thread, goes where the search's lines go.
+class ClientLog {
+ public:
+  std::function<void(std::string_view)> sink() {
+    return [this](std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      if (observer_ != nullptr) observer_->Line(fmt::format("  {}", line));
+    };
+  }
+  void To(search::Observer* observer) {
+    const std::lock_guard lock(mutex_);
+    observer_ = observer;
+  }
+
+ private:
+  std::mutex mutex_;
+  search::Observer* observer_ = nullptr;
+};
+
+bool UsesPlaybook(const search::SearchConfig& config) {
+  const auto models = search::ModelsOf(config);
+  return std::any_of(models.begin(), models.end(),
+                     [](const auto& model) { return model.name == "playbook"; });
+}
+
+// A limit on dollars can be kept only where every model has a price.
+Status CheckPriced(const search::SearchConfig& config) {
+  const bool limited =
+      std::any_of(config.limits.begin(), config.limits.end(),
+                  [](const auto& limit) { return limit.kind == results::LedgerKind::kDollars; });
+  if (!limited) return {};
+  for (const search::ModelSpec& model : search::ModelsOf(config)) {
+    if (model.price_in && model.price_out) continue;
+    return Fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("the price of {} is unknown, so a limit on dollars cannot be kept: give "
+                    "its [[model]] price_in and price_out, add it to "
+                    "~/.config/grove/prices.toml, or limit tokens instead",
+                    model.name));
+  }
+  return {};
+}
+
+Status SetPrices(search::SearchConfig& config) {
+  auto prices = llm::LoadPrices();
+  if (!prices) return Failure(std::move(prices.error()));
+  // Kept with the run: what it costs does not change with the table.
+  config.models = search::ModelsOf(config);
+  search::FillPrices(config.models, *prices);
+  return CheckPriced(config);
+}
+
+Result<search::SearchConfig> RecordedConfig(const std::filesystem::path& runs,
+                                            const std::string& run) {
+  auto name = FindRun(runs, run);
+  if (!name) return Failure(std::move(name.error()));
+  auto reader = results::Reader::Open(runs / *name);
+  if (!reader) return Failure(std::move(reader.error()));
+  auto data = (*reader)->Load();
+  if (!data) return Failure(std::move(data.error()));
+  auto config = search::ConfigFromJson(data->run.config);
+  if (!config) return config;
+  config->replay = std::filesystem::absolute(runs / *name).lexically_normal().string();
+  return config;
+}
+
 int Search(const std::string& name, Workbench& bench, llm::Client& client, results::Store& store,
-           const search::SearchConfig& config, const Common& common) {
+           const search::SearchConfig& config, ClientLog& log, const Common& common) {
   std::optional<search::SearchSummary> summary;
   {
     // The live line belongs to the search alone: it is gone before the summary is printed.
@@ -96,7 +163,9 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
                     config.rounds, config.ideas, config.branches, config.frontier));
     const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
                                     store,      observer};
+    log.To(&observer);
     auto done = search::RunSearch(parts, config, common.stop);
+    log.To(nullptr);
     if (!done) {
       observer.Line(fmt::format("the run is as it was; go on with: grove resume {}", name));
       return Complain(done.error());
@@ -124,6 +193,31 @@ WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& 
 
 int RunCommand(const RunOptions& options, const Common& common) {
   search::SearchConfig config = options.config;
+  std::map<std::string, std::string> flags = options.settings.flags;
+  const auto replay = flags.find("replay");
+  if (replay != flags.end()) {
+    // The recorded run says everything but what is to be different.
+    auto recorded = RecordedConfig(common.runs, replay->second);
+    if (!recorded) return Complain(recorded.error());
+    const std::string task = config.task;
+    config = std::move(*recorded);
+    if (!task.empty() && task != config.task) {
+      return Complain({ErrorCode::kInvalidInput,
+                       fmt::format("the run to replay is about {}, not {}", config.task, task)});
+    }
+    flags.erase("replay");
+    if (auto set = ApplyFlags(flags, config); !set) return Complain(set.error());
+  } else {
+    const std::string task = config.task;
+    if (auto set = ApplySettings(options.settings, config); !set) return Complain(set.error());
+    if (!task.empty()) config.task = task;
+    if (!config.replay.empty()) {
+      return Complain({ErrorCode::kInvalidInput, "name the run to replay with --replay"});
+    }
+  }
+  if (config.task.empty()) {
+    return Complain({ErrorCode::kInvalidInput, "name a task: grove run TASK (grove tasks)"});
+  }
   if (!common.bench.tasks.empty()) {
     config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
   }
@@ -132,25 +226,43 @@ int RunCommand(const RunOptions& options, const Common& common) {
   if (!options.name.empty()) {
     if (auto valid = results::CheckRunName(options.name); !valid) return Complain(valid.error());
   }
-  auto client = MakeClient(config.model);
+  if (config.replay.empty()) {
+    if (auto priced = SetPrices(config); !priced) return Complain(priced.error());
+  }
+  if (options.dry_run) {
+    auto task = seeds::LoadTask(
+        config.tasks.empty() ? seeds::DefaultTasksFolder() : std::filesystem::path(config.tasks),
+        config.task);
+    if (!task) return Complain(task.error());
+    const search::Estimate estimate = search::EstimateSpend(*task, config);
+    if (common.json) {
+      fmt::print("{}\n", EstimateJson(estimate).dump(2));
+    } else {
+      fmt::print("{}", EstimateText(estimate));
+    }
+    return kExitDone;
+  }
+  const SystemClock clock;
+  const std::string name = options.name.empty() ? FreeName(common.runs, config.task) : options.name;
+  ClientLog log;
+  auto client = MakeClients(config, common.runs / name, clock, log.sink());
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
   if (!bench) return Complain(bench.error());
-  if (config.model == "playbook") {
+  if (config.replay.empty() && UsesPlaybook(config)) {
     const auto known = llm::CheckPlaybookKnows((*bench)->task, ShareFolder("playbook"));
     if (!known) return Complain(known.error());
   }
 
-  const SystemClock clock;
-  const std::string name = options.name.empty() ? FreeName(common.runs, config.task) : options.name;
   auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
   start.environment = EnvironmentOf(**bench);
   auto store = results::Store::Create(common.runs, start, clock);
   if (!store) return Complain(store.error());
-  return Search(name, **bench, **client, **store, config, common);
+  return Search(name, **bench, **client, **store, config, log, common);
 }
 
-int ResumeCommand(const std::string& run, const Common& common) {
+int ResumeCommand(const std::string& run, const std::map<std::string, std::string>& flags,
+                  const Common& common) {
   auto name = FindRun(common.runs, run);
   if (!name) return Complain(name.error());
   auto reader = results::Reader::Open(common.runs / *name);
@@ -159,18 +271,24 @@ int ResumeCommand(const std::string& run, const Common& common) {
   if (!data) return Complain(data.error());
   auto config = search::ConfigFromJson(data->run.config);
   if (!config) return Complain(config.error());
-  auto client = MakeClient(config->model);
+  if (auto set = ApplyFlags(flags, *config); !set) return Complain(set.error());
+  if (auto priced = CheckPriced(*config); !priced) return Complain(priced.error());
+  const SystemClock clock;
+  ClientLog log;
+  auto client = MakeClients(*config, common.runs / *name, clock, log.sink());
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config->task, BenchOptions(*config, common));
   if (!bench) return Complain(bench.error());
 
-  const SystemClock clock;
   auto store = results::Store::Open(common.runs, *name, clock);
   if (!store) return Complain(store.error());
+  if (!flags.empty()) {
+    if (auto set = (*store)->SetConfig(search::ToJson(*config)); !set) return Complain(set.error());
+  }
   if (auto running = (*store)->SetStatus(results::RunStatus::kRunning, "resumed"); !running) {
     return Complain(running.error());
   }
-  return Search(*name, **bench, **client, **store, *config, common);
+  return Search(*name, **bench, **client, **store, *config, log, common);
 }
 
 }  // namespace grove::cli

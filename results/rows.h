@@ -38,7 +38,17 @@ enum class CandidateStatus {
 enum class CallStatus { kPending, kAnswered, kFailed };
 enum class TimeKind { kModelled, kMeasured };  // never compared with each other
 enum class FrontierKind { kFastest, kReserve };
-enum class LedgerKind { kTokens, kDollars, kGpuSeconds, kEvaluations };  // the name is the unit
+// The name is the unit. kTokens = kTokensIn + kTokensOut; kSeconds is wall time while a process
+// works.
+enum class LedgerKind {
+  kTokens,
+  kDollars,
+  kGpuSeconds,
+  kEvaluations,
+  kTokensIn,
+  kTokensOut,
+  kSeconds
+};
 
 std::string_view Name(RunStatus value);
 std::string_view Name(RoundStatus value);
@@ -260,7 +270,10 @@ struct CallRow {
   std::string reply_model;
   Milliseconds latency{0};
   std::string error;  // when kFailed
-  int attempts = 0;   // times it was sent
+  int attempts = 0;   // times it was sent and may have been billed
+  int retries = 0;    // attempts of the client that failed before the reply
+  // What all its attempts cost; none = the price is not known.
+  std::optional<double> dollars;
   WallTime asked;
   std::optional<WallTime> ended;
 };
@@ -272,6 +285,9 @@ struct LedgerRow {
   double reserved = 0;
   std::optional<double> settled;  // none while it is reserved
   WallTime time;                  // of the reservation
+  int round = 0;                  // index; 0 = of no round
+  int idea = 0;                   // IdeaRow::number; 0 = of no idea
+  CallId call;                    // none when it is no call's
 };
 
 struct EventRow {

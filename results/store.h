@@ -75,6 +75,27 @@ struct LedgerTotal {
   double reserved = 0;  // promised and not yet settled
 };
 
+// What an entry of the ledger belongs to; 0 = none.
+struct LedgerScope {
+  int round = 0;  // index
+  int idea = 0;   // IdeaRow::number, of that round
+  CallId call;
+};
+// What a limit bounds. A run searches one task, so kRun and kTask count the same entries; they are
+// two limits because the second is a share of a budget that several runs have together.
+enum class LedgerSpan { kRun, kTask, kRound, kIdea };
+std::string_view Name(LedgerSpan span);  // "run", ...
+struct LedgerLimit {
+  LedgerKind kind = LedgerKind::kTokens;
+  LedgerSpan span = LedgerSpan::kRun;
+  double most = 0;  // in the kind's unit; this much may be spent, and no more
+};
+struct LimitState {
+  LedgerLimit limit;
+  double settled = 0;
+  double reserved = 0;
+};
+
 struct StoreOptions {
   // false: synchronous=NORMAL. A kill still loses nothing; a power loss may lose the newest
   // transitions, never the file.
@@ -109,6 +130,7 @@ class Store {
 
   // --- the run ---
   Status SetStatus(RunStatus status, std::string_view reason);
+  Status SetConfig(std::string_view config);                    // JSON, in place of the old
   Status SetEnvironment(std::span<const EnvironmentRow> rows);  // adds or replaces by key
   Status AddEvent(std::string_view kind, std::string_view text);
   // false: this key was there.
@@ -147,8 +169,15 @@ class Store {
   // kAnswered nothing changes: take the reply (FindReply) instead of asking. When it is kPending or
   // kFailed (a kill, an outage) this is a new attempt; what an unfinished one had reserved counts
   // as spent, since the provider may have billed it. Look at `status` and `attempts` of the result.
+  // kBudget, and nothing is stored, when `reserve` beside all that is settled and reserved would
+  // exceed one of `limits`: checked and reserved in the one transaction.
   Result<CallRow> BeginCall(const CallKey& key, const llm::Request& request,
-                            std::span<const Amount> reserve = {});
+                            std::span<const Amount> reserve = {},
+                            std::span<const LedgerLimit> limits = {});
+  // Another attempt of a pending call: settles the last one at what it reserved (it may have been
+  // billed) and reserves again. kBudget as above: then nothing changed.
+  Result<CallRow> RenewCall(CallId call, std::span<const Amount> reserve,
+                            std::span<const LedgerLimit> limits);
   // Settles the attempt's reservations at `cost`; kinds that it does not name at what they
   // reserved. false: it was answered before.
   Result<bool> AnswerCall(CallId call, const llm::Reply& reply, std::span<const Amount> cost = {});
@@ -162,6 +191,17 @@ class Store {
   // --- ledger ---
   // false: the entry exists.
   Result<bool> Reserve(std::string_view key, const Amount& amount);
+  // The same for several kinds at once, within limits: kBudget as in BeginCall.
+  Result<bool> Reserve(std::string_view key, std::span<const Amount> amounts,
+                       const LedgerScope& scope, std::span<const LedgerLimit> limits);
+  // Settles what `cost` names, and the rest of the key's reservations in full.
+  Status SettleAll(std::string_view key, std::span<const Amount> cost);
+  // Settles every open reservation in full: what a process that died had promised may have been
+  // billed. Returns how many there were. REQUIRES: nothing is in flight.
+  Result<int> SettleOpen();
+  // What stands against each of `limits` for work in `scope`, in their order.
+  Result<std::vector<LimitState>> LimitStates(const LedgerScope& scope,
+                                              std::span<const LedgerLimit> limits);
   // false: it was settled. Settling what was not reserved is recorded as both.
   Result<bool> Settle(std::string_view key, const Amount& amount);
   Result<LedgerTotal> Total(LedgerKind kind);

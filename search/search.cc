@@ -50,6 +50,26 @@ bool IsRepairable(eval::VerdictKind kind) {
   }
 }
 
+// A candidate that nobody wrote or evaluated: it is not to blame.
+eval::Evaluation NotDone(std::string why) {
+  eval::Evaluation evaluation;
+  evaluation.verdict.kind = eval::VerdictKind::kInfrastructure;
+  evaluation.verdict.stage = eval::Stage::kParse;
+  evaluation.verdict.message = std::move(why);
+  return evaluation;
+}
+
+// What an evaluation took of the device: all its stages but those before it.
+Seconds DeviceTime(const eval::Evaluation& evaluation) {
+  Seconds time(0);
+  for (const eval::StageRecord& stage : evaluation.stages) {
+    if (stage.stage != eval::Stage::kParse && stage.stage != eval::Stage::kCompile) {
+      time += stage.duration;
+    }
+  }
+  return time;
+}
+
 std::string FirstLine(std::string_view text, std::size_t limit) {
   std::string line(text.substr(0, text.find('\n')));
   if (line.size() > limit) {
@@ -115,7 +135,7 @@ class Search {
         config_(config),
         stop_(std::move(stop)),
         prompts_(parts.task, parts.device, config, parts.store),
-        calls_(parts.store, parts.client) {}
+        calls_(parts.store, parts.client, config) {}
 
   Result<SearchSummary> Run();
 
@@ -128,6 +148,7 @@ class Search {
     int branch = 0;
     CandidateId id;
     Received received;
+    std::string unasked;  // why nobody was asked to write it; empty = somebody was
     std::string name() const { return fmt::format("{}.b{}", idea.name, branch); }
   };
 
@@ -271,6 +292,8 @@ Result<std::vector<Search::Slot>> Search::Ideate(RoundId round, int index,
       key.parent = static_cast<int>(p) + 1;
       key.turn = turn;
       auto reply = Ask(key, *request);
+      // No budget, or nothing recorded: this parent has no more ideas.
+      if (!reply && reply.error().code == ErrorCode::kBudget) return;
       if (!reply) return error.Set(std::move(reply.error()));
       answers[p].call = reply->call;
       auto parsed = ideas::ParseIdeas(reply->reply.text, static_cast<std::size_t>(config_.ideas));
@@ -356,6 +379,10 @@ Status Search::Implement(int index, std::vector<Slot>& slots) {
     if (!request) return error.Set(std::move(request.error()));
     results::CallKey key{llm::Role::kCode, index, slot.place, slot.idea.number, slot.branch, 0};
     auto reply = Ask(key, *request);
+    if (!reply && reply.error().code == ErrorCode::kBudget) {
+      slot.unasked = std::move(reply.error().message);
+      return;
+    }
     if (!reply) return error.Set(std::move(reply.error()));
     slot.received = Receive(reply->reply, 0);
     if (auto done = parts_.store.ReceiveProgram(slot.id, slot.received.draft); !done) {
@@ -405,6 +432,7 @@ Status Search::EvaluateSlot(int index, Slot& slot, const std::map<Hash, std::str
   for (int turn = 0;; ++turn) {
     if (stop_.stop_requested()) return Failure(Stopped());
     eval::Evaluation evaluation;
+    if (!slot.unasked.empty()) return Conclude(slot, NotDone("not asked: " + slot.unasked));
     if (!slot.received.program) {
       evaluation = eval::Evaluator::ParseFailure(slot.received.program.error());
     } else {
@@ -414,9 +442,19 @@ Status Search::EvaluateSlot(int index, Slot& slot, const std::map<Hash, std::str
         evaluation.verdict.stage = eval::Stage::kParse;
         evaluation.verdict.message = fmt::format("the same program as {}", twin->second);
       } else {
+        const bool on_gpu = parts_.device.name() != "emulator";
+        auto hold = calls_.ledger().ReserveEvaluation(
+            slot.name(), {index, slot.idea.number, CallId()}, on_gpu, stop_);
+        if (!hold && hold.error().code == ErrorCode::kBudget) {
+          return Conclude(slot, NotDone("not evaluated: " + hold.error().message));
+        }
+        if (!hold) return Failure(std::move(hold.error()));
         auto done = parts_.evaluator.Evaluate(*slot.received.program);
         if (!done) return Fail(std::move(done.error()), "evaluating " + slot.name());
         evaluation = std::move(*done);
+        if (auto paid = hold->Settle(on_gpu ? DeviceTime(evaluation) : Seconds(0)); !paid) {
+          return Failure(std::move(paid.error()));
+        }
       }
     }
     const eval::Verdict& verdict = evaluation.verdict;
@@ -432,6 +470,8 @@ Status Search::EvaluateSlot(int index, Slot& slot, const std::map<Hash, std::str
     results::CallKey key{llm::Role::kRepair, index,       slot.place,
                          slot.idea.number,   slot.branch, turn + 1};
     auto reply = Ask(key, *request);
+    // Without a repair the failure is final.
+    if (!reply && reply.error().code == ErrorCode::kBudget) return Conclude(slot, evaluation);
     if (!reply) return Failure(std::move(reply.error()));
     slot.received = Receive(reply->reply, turn + 1);
     if (auto done = parts_.store.ReceiveProgram(slot.id, slot.received.draft); !done) {
@@ -494,6 +534,8 @@ Status Search::RunRound(int index, const std::vector<CandidateId>& frontier) {
     live.candidates = static_cast<int>(slots->size());
     live.ideas = static_cast<int>(slots->size()) / config_.branches;
   });
+  // A round that could not begin is left for a larger budget.
+  if (slots->empty() && calls_.exhausted()) return {};
   if (auto done = Implement(index, *slots); !done) return done;
   if (auto done = Evaluate(index, *slots); !done) return done;
 
@@ -528,6 +570,10 @@ Result<SearchSummary> Search::Run() {
         [](const auto& round) { return round.status == results::RoundStatus::kFinished; }));
     if (finished >= config_.rounds) {
       summary.reason = fmt::format("all {} rounds are done", config_.rounds);
+      break;
+    }
+    if (calls_.exhausted()) {
+      summary.reason = calls_.reason();
       break;
     }
     if (const int stale = StaleRounds(); stale >= config_.patience) {
