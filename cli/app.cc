@@ -14,6 +14,7 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/inspect_app.h"
 #include "cli/interrupt.h"
 
 namespace grove::cli {
@@ -170,6 +171,7 @@ int Dispatch(int argc, const char* const* argv) {
       ->required();
   show_app->add_option("--run", show_run, "the run (default: the last one)");
 
+  const InspectApp inspect(app);
   auto* runs_app = app.add_subcommand("runs", "the runs there are");
 
   EvalOptions eval;
@@ -184,6 +186,10 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--cases", common.bench.cases,
                    "scored or extra cases to time (default: the suite's scored ones)")
       ->delimiter(',');
+  eval_app
+      ->add_option("--profile", common.bench.profile,
+                   "of the task's checker: strict or competition (default: the task's)")
+      ->check(CLI::IsMember({"strict", "competition"}));
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);
 
@@ -193,6 +199,14 @@ int Dispatch(int argc, const char* const* argv) {
   std::string task;
   auto* tasks_show = tasks_app->add_subcommand("show", "one task: contract, cases, seed");
   tasks_show->add_option("name", task, "the task")->required();
+  LintCommandOptions lint;
+  auto* tasks_lint = tasks_app->add_subcommand("lint", "whether a task is fit to be searched");
+  auto* lint_task = tasks_lint->add_option("name", lint.task, "the task");
+  tasks_lint->add_flag("--all", lint.all, "every task there is")->excludes(lint_task);
+  tasks_lint->add_flag("--small", lint.small, "the cheapest case of each kind only");
+  std::string new_task;
+  auto* tasks_new = tasks_app->add_subcommand("new", "start a task: a folder from a template");
+  tasks_new->add_option("name", new_task, "the new task's name")->required();
   auto* devices_app =
       app.add_subcommand("devices", "the GPUs that are here, and those that can be modelled");
   auto* doctor_app =
@@ -205,6 +219,14 @@ int Dispatch(int argc, const char* const* argv) {
   baseline_app->add_option("--cases", common.bench.cases, "scored cases (default: all)")
       ->delimiter(',');
   AddBenchOptions(*baseline_app, common.bench);
+
+  GauntletCommandOptions gauntlet;
+  auto* gauntlet_app =
+      app.add_subcommand("gauntlet", "prove that no cheating, wrong or hostile kernel is kept");
+  gauntlet_app->add_option("--only", gauntlet.only, "programs whose name matches (* and ?)");
+  gauntlet_app->add_option("--folder", gauntlet.folder, "folder of the programs");
+  gauntlet_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
+  AddBenchOptions(*gauntlet_app, common.bench);
 
   try {
     app.parse(argc, argv);
@@ -237,13 +259,17 @@ int Dispatch(int argc, const char* const* argv) {
   if (init_app->parsed()) return InitCommand(init_file, common);
   if (tree_app->parsed()) return TreeCommand(tree, common);
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
+  if (const auto code = inspect.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);
+  if (tasks_lint->parsed()) return TasksLintCommand(lint, common);
+  if (tasks_new->parsed()) return TasksNewCommand(new_task, common);
   if (tasks_app->parsed()) return TasksCommand(suite, common);
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);
+  if (gauntlet_app->parsed()) return GauntletCommand(gauntlet, common);
   return kExitBadInput;
 }
 

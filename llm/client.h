@@ -39,6 +39,10 @@ struct Request {
   // Told of failed attempts (llm/meter.h), by clients of HTTP endpoints; borrowed for the call. No
   // part of the question: it is neither sent nor stored.
   Meter* meter = nullptr;
+  // Called with all of the reply's text so far whenever more of it has come, by clients that get
+  // it in pieces; on a thread of the client, before Complete returns. After an attempt that broke
+  // off, the text starts again. No part of the request: neither sent nor stored.
+  std::function<void(std::string_view)> on_text;
 };
 
 struct Usage {

@@ -36,6 +36,7 @@ constexpr IntField kInts[] = {
     {"frontier", &SearchConfig::frontier, 1, 64, "kernels carried into the next round"},
     {"patience", &SearchConfig::patience, 1, 1000, "rounds without a gain before it ends"},
     {"repairs", &SearchConfig::repairs, 0, 16, "repair turns per candidate"},
+    {"calls", &SearchConfig::calls, 1, 1024, "requests to models in flight at a time"},
 };
 
 struct TextField {
