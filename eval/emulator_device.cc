@@ -841,4 +841,43 @@ std::unique_ptr<Device> MakeEmulatorDevice(const DeviceSpec& model,
   return std::make_unique<EmulatorDevice>(model, options);
 }
 
+Result<std::vector<std::vector<double>>> EmulateReference(const CaseContext& context,
+                                                          const std::vector<std::uint64_t>& seeds) {
+  const Case& task_case = context.task_case();
+  auto inputs = AllocateTensors(task_case, TensorRole::kInput, false);
+  if (!inputs) return Failure(std::move(inputs.error()));
+  auto outputs = AllocateTensors(task_case, TensorRole::kOutput, true);
+  if (!outputs) return Failure(std::move(outputs.error()));
+  for (std::size_t i = 0; i < inputs->size(); ++i) {
+    const Tensor& tensor = task_case.tensors[i];
+    if (tensor.role != TensorRole::kInput) continue;
+    FillInput(tensor, seeds[i], i,
+              (*inputs)[i].bytes().first(static_cast<std::size_t>(tensor.bytes().value)));
+  }
+  auto module = emulator::LoadModule(context.reference.compiled->ptx);
+  if (!module) return Fail(std::move(module.error()), "reference");
+  auto memory = PlanMemory::Make(context.reference.plan, task_case, *inputs, *outputs, {});
+  if (!memory) return Failure(std::move(memory.error()));
+  emulator::LaunchOptions options;
+  options.instruction_budget = kReferenceBudget;
+  for (const codegen::ResolvedLaunch& launch : context.reference.plan.launches) {
+    const auto outcome =
+        emulator::Run(**module, (*memory)->Configure(launch), (*memory)->space(), options);
+    if (outcome.fault) {
+      return Fail(ErrorCode::kInternal,
+                  fmt::format("reference of task {}, case {}: {}", context.task->name,
+                              task_case.name,
+                              ToExecutionFault(*outcome.fault, launch.kernel).message));
+    }
+  }
+  std::vector<std::vector<double>> values;
+  for (std::size_t i = 0; i < outputs->size(); ++i) {
+    const Tensor& tensor = task_case.tensors[i];
+    if (tensor.role != TensorRole::kOutput) continue;
+    const auto* data = reinterpret_cast<const double*>((*outputs)[i].data());
+    values.emplace_back(data, data + tensor.elements());
+  }
+  return values;
+}
+
 }  // namespace grove::eval

@@ -290,6 +290,10 @@ struct Evaluator::Run {
   const codegen::KernelProgram& program;
   Evaluation evaluation;
 
+  // What Compile made for the case that is checked first.
+  std::optional<PreparedOrVerdict> early{};
+  std::size_t first_index = 0;
+
   // What one check of one case came to.
   struct CaseResult {
     std::vector<StageRecord> stages;
@@ -305,7 +309,8 @@ struct Evaluator::Run {
     CaseResult result;
 
     const StopWatch compile_watch;
-    auto prepared = self.Prepare(program, task_case);
+    auto prepared = early && first_index == index ? Result<PreparedOrVerdict>(*early)
+                                                  : self.Prepare(program, task_case);
     if (!prepared) {
       result.error = std::move(prepared.error());
       return result;
@@ -383,18 +388,8 @@ struct Evaluator::Run {
     return true;
   }
 
-  Result<Evaluation> Evaluate() {
-    evaluation.stages.push_back({Stage::kParse, "", true, Milliseconds(0), 0, 0});
-    if (auto done = Check(); !done)
-      return Failure(std::move(done.error()));
-    else if (*done)
-      return std::move(evaluation);
-    if (auto timed = TimeAll(); !timed) return Failure(std::move(timed.error()));
-    return std::move(evaluation);
-  }
-
-  // The check stages; true when one of them ended the evaluation.
-  Result<bool> Check() {
+  // The indices of the check cases, in the order of their stages.
+  std::vector<std::size_t> CheckOrder() const {
     const auto& cases = self.task_.cases;
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -405,6 +400,29 @@ struct Evaluator::Run {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return StageOf(cases[a].role) < StageOf(cases[b].role);
     });
+    return order;
+  }
+
+  // Compiles for the case that is checked first; true when that ended the evaluation.
+  Result<bool> Compile() {
+    evaluation.stages.push_back({Stage::kParse, "", true, Milliseconds(0), 0, 0});
+    const auto order = CheckOrder();
+    if (order.empty()) return false;
+    first_index = order.front();
+    const StopWatch watch;
+    auto prepared = self.Prepare(program, self.task_.cases[first_index]);
+    if (!prepared) return Failure(std::move(prepared.error()));
+    early = std::move(*prepared);
+    if (early->prepared) return false;
+    evaluation.stages.push_back({Stage::kCompile, self.task_.cases[first_index].name, false,
+                                 watch.elapsed(), 0, 0});
+    evaluation.verdict = early->verdict;
+    return true;
+  }
+
+  // The check stages; true when one of them ended the evaluation.
+  Result<bool> Check() {
+    const auto order = CheckOrder();
     if (order.empty()) return false;
     // The first case alone: most candidates that fail do so here, and cheaply.
     CaseResult first = CheckCase(order[0], true, self.options_.determinism_runs);
@@ -555,9 +573,34 @@ struct Evaluator::Run {
   }
 };
 
+struct Evaluator::Steps::Impl {
+  codegen::KernelProgram program;
+  Run run;
+  Impl(const Evaluator& evaluator, codegen::KernelProgram text)
+      : program(std::move(text)), run{evaluator, program, {}} {}
+};
+Evaluator::Steps::Steps(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Evaluator::Steps::Steps(Steps&&) noexcept = default;
+Evaluator::Steps& Evaluator::Steps::operator=(Steps&&) noexcept = default;
+Evaluator::Steps::~Steps() = default;
+Result<bool> Evaluator::Steps::Compile() { return impl_->run.Compile(); }
+Result<bool> Evaluator::Steps::Check() { return impl_->run.Check(); }
+Status Evaluator::Steps::Time() { return impl_->run.TimeAll(); }
+Evaluation Evaluator::Steps::Take() { return std::move(impl_->run.evaluation); }
+
+Evaluator::Steps Evaluator::Begin(codegen::KernelProgram program) const {
+  return Steps(std::make_unique<Steps::Impl>(*this, std::move(program)));
+}
+
 Result<Evaluation> Evaluator::Evaluate(const codegen::KernelProgram& program) const {
-  Run run{*this, program, {}};
-  return run.Evaluate();
+  Steps steps = Begin(program);
+  auto ended = steps.Compile();
+  if (ended && !*ended) ended = steps.Check();
+  if (!ended) return Failure(std::move(ended.error()));
+  if (!*ended) {
+    if (auto timed = steps.Time(); !timed) return Failure(std::move(timed.error()));
+  }
+  return steps.Take();
 }
 
 bool Evaluator::Timed(const Case& task_case) const {

@@ -106,6 +106,28 @@ class Evaluator {
   Result<std::vector<CasePair>> ComparePair(const codegen::KernelProgram& incumbent,
                                             const codegen::KernelProgram& challenger) const;
 
+  // The same in three steps, so that the steps of different programs overlap: a machine that times
+  // one can compile the next. One thread at a time; the evaluator must outlive it.
+  class Steps {
+   public:
+    Steps(Steps&&) noexcept;
+    Steps& operator=(Steps&&) noexcept;
+    ~Steps();
+    // REQUIRES: called in this order, the next only after false. true: the verdict is reached.
+    // Errors as of Evaluate.
+    Result<bool> Compile();  // for the first check case; the others are compiled as they are checked
+    Result<bool> Check();
+    Status Time();
+    Evaluation Take();  // once, at the end
+
+   private:
+    friend class Evaluator;
+    struct Impl;
+    explicit Steps(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+  };
+  Steps Begin(codegen::KernelProgram program) const;
+
   // Verdict of text that did not become a program.
   static Evaluation ParseFailure(const Error& error);
 

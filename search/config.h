@@ -24,7 +24,8 @@ struct SearchConfig {
   int branches = 2;        // candidates per idea
   int frontier = 3;        // kernels carried into the next round
   int patience = 4;        // rounds without a gain before the search ends
-  int repairs = 1;         // repair turns per candidate
+  int repairs = 2;         // repair turns per candidate
+  int calls = 16;          // model calls in flight at once
   std::uint64_t seed = 1;  // of inputs and of the model's samples
 };
 
