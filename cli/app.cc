@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/inspect_app.h"
+#include "cli/rank_command.h"
 #include "cli/interrupt.h"
 
 namespace grove::cli {
@@ -179,6 +180,9 @@ int Dispatch(int argc, const char* const* argv) {
       ->delimiter(',');
   AddBenchOptions(*baseline_app, common.bench);
 
+  RankCommandOptions rank;
+  auto* rank_app = AddRank(app, rank);
+
   GauntletCommandOptions gauntlet;
   auto* gauntlet_app =
       app.add_subcommand("gauntlet", "prove that no cheating, wrong or hostile kernel is kept");
@@ -222,6 +226,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);
+  if (rank_app->parsed()) return RankCommand(rank, common.json);
   if (gauntlet_app->parsed()) return GauntletCommand(gauntlet, common);
   return kExitBadInput;
 }

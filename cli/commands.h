@@ -119,7 +119,8 @@ struct LintCommandOptions {
 };
 int TasksLintCommand(const LintCommandOptions& options, const Common& common);
 
-// Makes the folder of a task of that name, from the template, in the tasks folder or the present one.
+// Makes the folder of a task of that name, from the template, in the tasks folder or the present
+// one.
 int TasksNewCommand(const std::string& name, const Common& common);
 
 struct GauntletCommandOptions {
