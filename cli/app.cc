@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/steer_app.h"
 
 namespace grove::cli {
 namespace {
@@ -110,6 +111,17 @@ int Dispatch(int argc, const char* const* argv) {
       ->delimiter(',');
   AddBenchOptions(*run_app, common.bench);
 
+  run_app->add_option("--goal", run.config.goals,
+                      "ends the run when met: 'case n512 < 5000us', '2x over seed', '90% of floor'")
+      ->allow_extra_args(false);
+  run_app->add_option("--policy", run.config.policy, "beam, greedy, islands or puct")
+      ->capture_default_str();
+  run_app
+      ->add_option("--reserve", run.config.reserve,
+                   "places for promising but slower kernels, beside the frontier")
+      ->capture_default_str();
+  const SteerApp steer(app);
+
   std::string resume_run;
   auto* resume_app = app.add_subcommand("resume", "go on with a run that stopped or was killed");
   resume_app->add_option("run", resume_run, "the run (default: the last one)");
@@ -190,6 +202,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (resume_app->parsed()) return ResumeCommand(resume_run, common);
   if (tree_app->parsed()) return TreeCommand(tree, common);
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
+  if (const auto code = steer.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);

@@ -16,7 +16,9 @@
 #include "results/format.h"
 #include "results/store.h"
 #include "results/tree.h"
+#include "search/goals.h"
 #include "search/search.h"
+#include "search/steering.h"
 
 namespace grove::cli {
 namespace {
@@ -79,7 +81,7 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
                results::FormatRatio(*summary.seed_time / *summary.best_time),
                results::FormatTime(*summary.seed_time), run, summary.best);
   }
-  if (summary.status == results::RunStatus::kInterrupted) {
+  if (summary.status != results::RunStatus::kFinished) {
     fmt::print("go on with: grove resume {}\n", run);
   }
 }
@@ -96,7 +98,7 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
                     config.rounds, config.ideas, config.branches, config.frontier));
     const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
                                     store,      observer};
-    auto done = search::RunSearch(parts, config, common.stop);
+    auto done = search::RunSteered(parts, config, common.stop);
     if (!done) {
       observer.Line(fmt::format("the run is as it was; go on with: grove resume {}", name));
       return Complain(done.error());
@@ -105,7 +107,7 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
   }
   PrintSummary(name, *summary, common);
   if (summary->status == results::RunStatus::kInterrupted) return kExitInterrupted;
-  return kExitDone;
+  return kExitDone;  // a stop that was asked for is no failure
 }
 
 WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& common) {
@@ -139,6 +141,16 @@ int RunCommand(const RunOptions& options, const Common& common) {
   if (config.model == "playbook") {
     const auto known = llm::CheckPlaybookKnows((*bench)->task, ShareFolder("playbook"));
     if (!known) return Complain(known.error());
+  }
+
+  std::vector<std::string> scored;
+  for (const seeds::Case& task_case : (*bench)->task.cases) {
+    if (task_case.role == seeds::CaseRole::kScored) scored.push_back(task_case.name);
+  }
+  for (const std::string& text : config.goals) {
+    if (auto fits = search::CheckGoal(*search::ParseGoal(text), scored); !fits) {
+      return Complain(fits.error());
+    }
   }
 
   const SystemClock clock;

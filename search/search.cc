@@ -18,9 +18,11 @@
 #include "ideas/idea.h"
 #include "results/format.h"
 #include "search/convert.h"
+#include "search/goals.h"
 #include "search/model_calls.h"
 #include "search/policy.h"
 #include "search/prompts.h"
+#include "search/steering.h"
 
 namespace grove::search {
 namespace {
@@ -171,6 +173,9 @@ Status Search::Reload() {
 }
 
 Result<ModelCalls::Answer> Search::Ask(const results::CallKey& key, const llm::Request& request) {
+  if (parts_.steering != nullptr) {
+    if (auto may = parts_.steering->MayBegin(); !may) return Failure(std::move(may.error()));
+  }
   auto answer = calls_.Ask(key, request, stop_);
   if (answer) {
     Update([&](LiveState& live) { live.tokens = live.tokens + answer->reply.usage.total(); });
@@ -476,6 +481,9 @@ Status Search::Evaluate(int index, std::vector<Slot>& slots) {
 Status Search::RunRound(int index, const std::vector<CandidateId>& frontier) {
   auto round = parts_.store.BeginRound(index);
   if (!round) return Failure(std::move(round.error()));
+  if (auto hints = parts_.store.TakeHints(*round); !hints) {
+    return Failure(std::move(hints.error()));
+  }
   if (auto loaded = Reload(); !loaded) return loaded;
   std::vector<const CandidateRow*> parents;
   for (const CandidateId id : frontier) parents.push_back(data_.Find(id));
@@ -530,6 +538,10 @@ Result<SearchSummary> Search::Run() {
       summary.reason = fmt::format("all {} rounds are done", config_.rounds);
       break;
     }
+    if (JudgeAll(config_.goals, data_).all_met) {
+      summary.reason = "every goal is met";
+      break;
+    }
     if (const int stale = StaleRounds(); stale >= config_.patience) {
       summary.reason = fmt::format("no gain in {} rounds", stale);
       break;
@@ -537,6 +549,9 @@ Result<SearchSummary> Search::Run() {
     if (stop_.stop_requested()) {
       outcome = Failure(Stopped());
       break;
+    }
+    if (parts_.steering != nullptr) {
+      if (outcome = parts_.steering->MayBegin(); !outcome) break;
     }
     outcome = RunRound(finished + 1, FrontierOf(data_));
   }
