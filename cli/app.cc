@@ -13,6 +13,7 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/inspect_app.h"
 #include "cli/interrupt.h"
 #include "cli/steer_app.h"
 
@@ -141,6 +142,7 @@ int Dispatch(int argc, const char* const* argv) {
       ->required();
   show_app->add_option("--run", show_run, "the run (default: the last one)");
 
+  const InspectApp inspect(app);
   auto* runs_app = app.add_subcommand("runs", "the runs there are");
 
   EvalOptions eval;
@@ -177,6 +179,14 @@ int Dispatch(int argc, const char* const* argv) {
       ->delimiter(',');
   AddBenchOptions(*baseline_app, common.bench);
 
+  GauntletCommandOptions gauntlet;
+  auto* gauntlet_app =
+      app.add_subcommand("gauntlet", "prove that no cheating, wrong or hostile kernel is kept");
+  gauntlet_app->add_option("--only", gauntlet.only, "programs whose name matches (* and ?)");
+  gauntlet_app->add_option("--folder", gauntlet.folder, "folder of the programs");
+  gauntlet_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
+  AddBenchOptions(*gauntlet_app, common.bench);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -202,6 +212,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (resume_app->parsed()) return ResumeCommand(resume_run, common);
   if (tree_app->parsed()) return TreeCommand(tree, common);
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
+  if (const auto code = inspect.Run(common)) return *code;
   if (const auto code = steer.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
@@ -210,6 +221,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);
+  if (gauntlet_app->parsed()) return GauntletCommand(gauntlet, common);
   return kExitBadInput;
 }
 

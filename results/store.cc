@@ -95,10 +95,11 @@ void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
   for (const CaseTimeRow& t : e.case_times) {
     Query(c,
           "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-          "?, ?)",
+          "?, ?, ?)",
           id, t.case_name, t.kind, t.mode, t.time.count(), ns(t.low), ns(t.high),
           Finite(t.floor.count()), Finite(t.class_floor.count()), t.bound, Finite(t.dram_bytes),
-          Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note)
+          Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note,
+          t.gpu_uuid)
         .Run();
   }
   for (const KernelRow& k : e.kernels) {
@@ -496,6 +497,24 @@ Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& ev
     InsertEvaluation(c, candidate, evaluation);
     SettleAll(c, "evaluation " + name, cost, impl_->clock.WallTime());
     return true;
+  });
+}
+
+Result<bool> Store::RecordPromotion(const PromotionRow& promotion) {
+  return impl_->Transact(
+      [&](Connection& c) { return InsertPromotion(c, promotion, impl_->clock.WallTime()); });
+}
+
+Status Store::RecordProfile(CandidateId candidate, std::string_view summary,
+                            std::string_view report) {
+  return impl_->Transact([&](Connection& c) {
+    PutProfile(c, candidate, summary, report, impl_->clock.WallTime());
+  });
+}
+
+Status Store::SetBaselines(std::span<const BaselineRow> rows) {
+  return impl_->Transact([&](Connection& c) {
+    for (const BaselineRow& row : rows) PutBaseline(c, row);
   });
 }
 

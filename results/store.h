@@ -142,6 +142,14 @@ class Store {
   Result<bool> RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
                              std::span<const Amount> cost = {});
 
+  // A contest for the first place, with its cases and samples. false: these two have met before, and
+  // what is stored stays.
+  Result<bool> RecordPromotion(const PromotionRow& promotion);
+  // What a profiler said of a candidate, in short and in full; replaces an earlier profile.
+  Status RecordProfile(CandidateId candidate, std::string_view summary, std::string_view report);
+  // Baselines known for this run's cases; replaces those of the same case, name and GPU.
+  Status SetBaselines(std::span<const BaselineRow> rows);
+
   // --- models ---
   // Before a request is sent: stores it as kPending with its reservations. When the key is already
   // kAnswered nothing changes: take the reply (FindReply) instead of asking. When it is kPending or

@@ -73,7 +73,11 @@ TriedIdea Outcome(const RunData& data, const IdeaRow& idea) {
 
 Prompts::Prompts(const seeds::Task& task, const eval::Device& device, const SearchConfig& config,
                  results::Store& store)
-    : task_(task), device_(device), config_(config), store_(store) {}
+    : task_(task),
+      device_(device),
+      config_(config),
+      store_(store),
+      library_(ideas::Library::Load()) {}
 
 Result<ideas::KernelFacts> Prompts::Describe(const CandidateRow& candidate) const {
   KernelFacts facts;
@@ -139,9 +143,8 @@ Result<llm::Request> Prompts::ForIdeas(const RunData& data, const CandidateRow& 
       context.tried_elsewhere.push_back(Outcome(data, *idea));
     }
   }
-  auto tips = llm::LoadPlaybookTips();
-  if (!tips) return Failure(std::move(tips.error()));
-  context.playbook = ideas::SelectExcerpt(*tips, task_.family, round);
+  if (!library_) return Failure(library_.error());
+  context.playbook = library_->Excerpt(task_.family, device_.spec().arch, round);
   context.wanted = static_cast<std::size_t>(config_.ideas);
   context.model = config_.model;
   context.seed = config_.seed;

@@ -1,5 +1,5 @@
 // The questions of a search: turns the run's rows into the contexts from which ideas/ and codegen/
-// write prompts. Thread-safe: holds no state of its own.
+// write prompts. Thread-safe: what it holds (the playbook, read once) does not change.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 #include "codegen/implement.h"
 #include "eval/device.h"
 #include "ideas/context.h"
+#include "ideas/knowledge.h"
 #include "llm/client.h"
 #include "results/rows.h"
 #include "results/store.h"
@@ -19,7 +20,7 @@ namespace grove::search {
 
 class Prompts {
  public:
-  // Borrows everything.
+  // Borrows everything. Reads the playbook; that it could not be read is what ForIdeas says.
   Prompts(const seeds::Task& task, const eval::Device& device, const SearchConfig& config,
           results::Store& store);
 
@@ -44,6 +45,7 @@ class Prompts {
   const eval::Device& device_;
   const SearchConfig& config_;
   results::Store& store_;
+  const Result<ideas::Library> library_;
 };
 
 }  // namespace grove::search
