@@ -36,7 +36,8 @@ SteerApp::SteerApp(CLI::App& app) : impl_(std::make_unique<Impl>()) {
   i.goal->add_option("run", i.run, "the run")->required();
   i.goal->add_option("text", i.message.text, "as of grove run --goal")->required();
 
-  i.stop = app.add_subcommand("stop", "let a run finish what is in flight and stop; twice: at once");
+  i.stop =
+      app.add_subcommand("stop", "let a run finish what is in flight and stop; twice: at once");
   i.pause = app.add_subcommand("pause", "hold a run's next questions to models");
   i.go_on = app.add_subcommand("continue", "let a paused run go on");
   for (CLI::App* sub : {i.stop, i.pause, i.go_on}) {

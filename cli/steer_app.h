@@ -1,5 +1,5 @@
-// The commands that look after a live run: status, hint, goal, stop, pause, continue. Their options,
-// and which of them was asked for.
+// The commands that look after a live run: status, hint, goal, stop, pause, continue. Their
+// options, and which of them was asked for.
 #pragma once
 
 #include <memory>

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/suggest.h"
+#include "cli/batch_command.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
@@ -90,9 +91,9 @@ void PrintJson(const RunStatusView& view) {
 
 void PrintText(const RunStatusView& view) {
   const RunData& data = view.data;
-  std::string head = fmt::format("{}: {}, {}", results::Visible(data.run.name),
-                                 results::Visible(data.task.title),
-                                 results::Name(data.run.effective_status()));
+  std::string head =
+      fmt::format("{}: {}, {}", results::Visible(data.run.name), results::Visible(data.task.title),
+                  results::Name(data.run.effective_status()));
   if (const std::string heard = HeardOf(data); !heard.empty()) head += " (" + heard + ")";
   if (!data.run.reason.empty()) head += ": " + results::Visible(data.run.reason);
   fmt::print("{}\n", head);
@@ -109,9 +110,9 @@ void PrintText(const RunStatusView& view) {
              data.rounds.empty() ? 0 : data.rounds.back().index, view.config.rounds, evaluated,
              asked, passed, results::FormatCount(view.tokens));
   if (const CandidateRow* best = data.Best(); best != nullptr) {
-    std::string line = fmt::format("best {}: {}", best->name,
-                                   results::FormatTime(*results::ScoreOf(*best),
-                                                       best->evaluation->score_kind));
+    std::string line =
+        fmt::format("best {}: {}", best->name,
+                    results::FormatTime(*results::ScoreOf(*best), best->evaluation->score_kind));
     if (const CandidateRow* seed = data.Seed(); seed != nullptr) {
       if (const auto gain = results::SpeedUp(*seed, *best)) {
         line += fmt::format(", {} the seed", results::FormatRatio(*gain));
@@ -121,8 +122,9 @@ void PrintText(const RunStatusView& view) {
   }
   for (const search::GoalProgress& goal : view.goals.goals) {
     fmt::print("goal {}: {}{}\n", results::Visible(goal.goal.text),
-               goal.met ? "met: " : fmt::format("{} of the way: ",
-                                                results::FormatShare(std::min(goal.reached, 1.0))),
+               goal.met ? "met: "
+                        : fmt::format("{} of the way: ",
+                                      results::FormatShare(std::min(goal.reached, 1.0))),
                results::Visible(goal.text));
   }
   for (const results::HintRow& hint : data.hints) {
@@ -142,6 +144,7 @@ void PrintText(const RunStatusView& view) {
 }  // namespace
 
 int StatusCommand(const std::string& run, const Common& common) {
+  if (IsBatch(common, run)) return BatchStatusCommand(run, common);
   auto name = FindRun(common.runs, run);
   if (!name) return Complain(name.error());
   auto reader = results::Reader::Open(common.runs / *name);

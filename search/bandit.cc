@@ -35,8 +35,8 @@ double Normal(std::uint64_t seed, const results::CallKey& key, std::uint64_t sal
 
 double Draw(std::uint64_t seed, const results::CallKey& key, std::uint64_t salt) {
   std::uint64_t state = Mix(seed);
-  for (const int part : {static_cast<int>(key.role), key.round, key.parent, key.idea, key.branch,
-                         key.turn}) {
+  for (const int part :
+       {static_cast<int>(key.role), key.round, key.parent, key.idea, key.branch, key.turn}) {
     state = Mix(state ^ static_cast<std::uint64_t>(part));
   }
   return static_cast<double>(Mix(state ^ Mix(salt)) >> 11U) * 0x1p-53;

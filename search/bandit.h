@@ -22,7 +22,7 @@ namespace grove::search {
 // What one model has done in one role.
 struct ArmRecord {
   std::string model;
-  int calls = 0;           // answered
+  int calls = 0;            // answered
   std::int64_t tokens = 0;  // of those
   int results = 0;          // candidates that it is credited with
   double gain = 0;          // sum, natural logarithm of speed

@@ -36,8 +36,8 @@ class GoalParser {
       Word("time");
     }
     Skip();
-    Status body = Symbol("<=") || Symbol("<") || Word("below") || Word("under") ? Time(goal)
-                                                                               : Number(goal);
+    Status body =
+        Symbol("<=") || Symbol("<") || Word("below") || Word("under") ? Time(goal) : Number(goal);
     if (!body) return Failure(std::move(body.error()));
     Skip();
     if (at_ != text_.size()) return Expected("the end of the goal");
@@ -46,8 +46,8 @@ class GoalParser {
 
  private:
   Failure At(std::size_t position, const std::string& what) const {
-    return Fail(ErrorCode::kInvalidInput,
-                fmt::format("goal '{}', column {}: {}", results::Visible(text_), position + 1, what));
+    return Fail(ErrorCode::kInvalidInput, fmt::format("goal '{}', column {}: {}",
+                                                      results::Visible(text_), position + 1, what));
   }
   Failure Expected(const char* what) {
     Skip();
@@ -240,6 +240,9 @@ GoalProgress Judge(const Goal& goal, const RunData& data, std::span<const NamedT
     case Goal::Kind::kRatio: {
       std::vector<NamedTime> known = SeedTimes(data);
       known.insert(known.end(), baselines.begin(), baselines.end());
+      for (const results::BaselineRow& row : data.baselines) {
+        known.push_back({row.name, row.case_name, row.time, TimeKind::kMeasured});
+      }
       bool other_kind = false;
       const auto ratio = Mean(subject.times, [&](const CaseTimeRow& row) {
         std::optional<double> best;
@@ -257,9 +260,10 @@ GoalProgress Judge(const Goal& goal, const RunData& data, std::span<const NamedT
         for (const NamedTime& base : known) unique.insert(base.name);
         const std::vector<std::string> names(unique.begin(), unique.end());
         progress.text =
-            other_kind ? fmt::format("{} is {} and the run's times are {}: not comparable",
-                                     goal.baseline, kind == TimeKind::kMeasured ? "modelled" : "measured",
-                                     results::Name(kind))
+            other_kind
+                ? fmt::format("{} is {} and the run's times are {}: not comparable", goal.baseline,
+                              kind == TimeKind::kMeasured ? "modelled" : "measured",
+                              results::Name(kind))
             : unique.contains(goal.baseline)
                 ? fmt::format("{} has no time for every case", goal.baseline)
                 : UnknownName("baseline", goal.baseline, names) + " (grove baseline measures it)";

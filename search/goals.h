@@ -26,12 +26,12 @@ namespace grove::search {
 struct Goal {
   enum class Kind { kTime, kRatio, kShare };
   Kind kind = Kind::kTime;
-  std::string text;       // as written
-  std::string case_name;  // empty = the score
-  Nanoseconds time{0};    // kTime: below this
-  double ratio = 0;       // kRatio: baseline's time over the kernel's, at least
-  std::string baseline;   // kRatio
-  double share = 0;       // kShare: floor over time, at least; 0 to 1
+  std::string text;         // as written
+  std::string case_name;    // empty = the score
+  Nanoseconds time{0};      // kTime: below this
+  double ratio = 0;         // kRatio: baseline's time over the kernel's, at least
+  std::string baseline;     // kRatio
+  double share = 0;         // kShare: floor over time, at least; 0 to 1
   bool class_floor = true;  // kShare: else the impossible-floor
 };
 
@@ -57,7 +57,7 @@ struct GoalProgress {
   std::string kernel;  // that stands for it; empty when none does
   std::string text;    // "6.10 ms modelled, wanted below 5.00 ms", or why it cannot be judged
 };
-// `baselines` beside the seed's times, which are always known.
+// `baselines` beside the seed's times and those that the run has stored.
 GoalProgress Judge(const Goal& goal, const results::RunData& data,
                    std::span<const NamedTime> baselines = {});
 

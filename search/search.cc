@@ -21,6 +21,7 @@
 #include "search/goals.h"
 #include "search/model_calls.h"
 #include "search/policy.h"
+#include "search/portfolio.h"
 #include "search/prompts.h"
 #include "search/steering.h"
 
@@ -145,6 +146,7 @@ class Search {
   Result<ModelCalls::Answer> Ask(const results::CallKey& key, const llm::Request& request);
   // Rounds since the best time got better, from what is stored.
   int StaleRounds() const;
+  std::int64_t SizeOf(const CandidateRow& row) const;
   std::vector<CandidateId> FrontierOf(const RunData& data) const;
   void Announce(const Slot& slot, const eval::Evaluation& evaluation);
   template <typename Change>
@@ -181,6 +183,16 @@ Result<ModelCalls::Answer> Search::Ask(const results::CallKey& key, const llm::R
     Update([&](LiveState& live) { live.tokens = live.tokens + answer->reply.usage.total(); });
   }
   return answer;
+}
+
+// For ties: of a stored program, as codegen reads it.
+std::int64_t Search::SizeOf(const CandidateRow& row) const {
+  if (!row.source || !row.plan) return 0;
+  const auto source = parts_.store.Text(*row.source);
+  const auto plan = parts_.store.Text(*row.plan);
+  if (!source || !plan) return 0;
+  const auto program = codegen::MakeProgram(*source, *plan);
+  return program ? static_cast<std::int64_t>(program->size()) : 0;
 }
 
 Status Search::EnsureSeed() {
@@ -506,6 +518,11 @@ Status Search::RunRound(int index, const std::vector<CandidateId>& frontier) {
   if (auto done = Evaluate(index, *slots); !done) return done;
 
   if (auto loaded = Reload(); !loaded) return loaded;
+  auto combined = AddPortfolio(data_, *round, parts_.evaluator, parts_.store, parts_.observer);
+  if (!combined) return Failure(std::move(combined.error()));
+  if (*combined) {
+    if (auto loaded = Reload(); !loaded) return loaded;
+  }
   const auto chosen = policy_->Select(data_, index);
   if (auto done = parts_.store.FinishRound(*round, chosen); !done) return done;
 
@@ -523,7 +540,7 @@ Status Search::RunRound(int index, const std::vector<CandidateId>& frontier) {
 }
 
 Result<SearchSummary> Search::Run() {
-  auto policy = MakePolicy(config_);
+  auto policy = MakePolicy(config_, [this](const CandidateRow& row) { return SizeOf(row); });
   if (!policy) return Failure(std::move(policy.error()));
   policy_ = std::move(*policy);
   SearchSummary summary;

@@ -217,8 +217,9 @@ std::set<std::string> MakeupOf(const RunData& data, const CandidateRow& kernel) 
 }
 
 std::string Promise::Describe() const {
-  return fmt::format("promise {:.2f}: headroom {:.2f}, gain {:.2f}, rarity {:.2f}, {} the best's time",
-                     value(), headroom, gain, rarity, results::FormatRatio(std::exp(slowness)));
+  return fmt::format(
+      "promise {:.2f}: headroom {:.2f}, gain {:.2f}, rarity {:.2f}, {} the best's time", value(),
+      headroom, gain, rarity, results::FormatRatio(std::exp(slowness)));
 }
 
 Promise PromiseOf(const RunData& data, const CandidateRow& kernel, const CandidateRow& best,
@@ -261,10 +262,12 @@ void TakeFastest(const RunData& data, const Kernels& ordered, int places, Choice
     entry.why = fmt::format("number {} by time: {}", taken, TimeText(kernel));
     const auto at = std::find(ordered.begin(), ordered.end(), &kernel);
     const auto rival = std::find_if(std::next(at), ordered.end(), [&](const CandidateRow* other) {
-      return Score(*other) < Score(kernel) || (IsTie(*other, kernel) && IsSimpler(kernel, *other, size));
+      return Score(*other) < Score(kernel) ||
+             (IsTie(*other, kernel) && IsSimpler(kernel, *other, size));
     });
     if (rival != ordered.end()) {
-      entry.why += fmt::format("; a tie with {} ({}), and simpler", (*rival)->name, TimeText(**rival));
+      entry.why +=
+          fmt::format("; a tie with {} ({}), and simpler", (*rival)->name, TimeText(**rival));
     }
     choice.frontier.push_back(std::move(entry));
   };

@@ -56,9 +56,9 @@ class Steering {
   Observer& observer_;
   results::WallTime since_;  // start of the run's present life
   std::stop_source now_;
-  std::mutex poll_mutex_;  // one Poll at a time
-  bool complained_ = false;         // GUARDED_BY(poll_mutex_)
-  std::set<std::string> applied_;   // GUARDED_BY(poll_mutex_); keys that could not be removed
+  std::mutex poll_mutex_;          // one Poll at a time
+  bool complained_ = false;        // GUARDED_BY(poll_mutex_)
+  std::set<std::string> applied_;  // GUARDED_BY(poll_mutex_); keys that could not be removed
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool paused_ = false;    // GUARDED_BY(mutex_)

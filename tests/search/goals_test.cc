@@ -22,8 +22,8 @@ TEST(ParseGoalTest, ATimeOfACase) {
 }
 
 TEST(ParseGoalTest, EveryWayToWriteATime) {
-  for (const char* text : {"< 1.5 ms", "<=1.5ms", "below 1500us", "under 0.0015s", "time < 1500000ns",
-                           "  <  1.5e3 us  "}) {
+  for (const char* text : {"< 1.5 ms", "<=1.5ms", "below 1500us", "under 0.0015s",
+                           "time < 1500000ns", "  <  1.5e3 us  "}) {
     const auto goal = ParseGoal(text);
     ASSERT_TRUE(goal) << goal.error().message;
     EXPECT_DOUBLE_EQ(goal->time.count(), 1.5e6) << text;
@@ -184,7 +184,7 @@ TEST_F(JudgeTest, ModelledAndMeasuredAreNotCompared) {
 
 TEST_F(JudgeTest, AShareIsOfTheFloorThatIsNamed) {
   Add("seed", 250, 500);
-  EXPECT_TRUE(Of("80% of floor").met);   // 200 / 250 and 400 / 500
+  EXPECT_TRUE(Of("80% of floor").met);  // 200 / 250 and 400 / 500
   EXPECT_FALSE(Of("81% of floor").met);
   EXPECT_TRUE(Of("40% of sol").met);
   EXPECT_FALSE(Of("41% of sol").met);

@@ -51,7 +51,8 @@ class SteeringTest : public ::testing::Test {
   static std::string Reply(const llm::Request& request, int n) {
     if (request.role == llm::Role::kIdea) {
       return fmt::format(
-          R"({{"ideas": [{{"title": "idea {}", "category": "memory access", "rationale": "r"}}]}})", n);
+          R"({{"ideas": [{{"title": "idea {}", "category": "memory access", "rationale": "r"}}]}})",
+          n);
     }
     return "```cuda\n" + testing::TinySource(fmt::format("// @time {}\n", 900 - n)) +
            "```\n```json\n" + testing::TinyPlan() + "\n```\n";
@@ -118,8 +119,7 @@ TEST_F(SteeringTest, AStopEndsAPause) {
   Steering steering(*store_, observer_, {}, kByHand);
   Post(ControlKind::kPause);
   steering.Poll();
-  auto waiter =
-      std::async(std::launch::async, [&] { return steering.MayBegin().has_value(); });
+  auto waiter = std::async(std::launch::async, [&] { return steering.MayBegin().has_value(); });
   Post(ControlKind::kStop);
   steering.Poll();
   EXPECT_FALSE(waiter.get());
@@ -130,8 +130,7 @@ TEST_F(SteeringTest, ASignalEndsAPauseToo) {
   Steering steering(*store_, observer_, outer.get_token(), kByHand);
   Post(ControlKind::kPause);
   steering.Poll();
-  auto waiter =
-      std::async(std::launch::async, [&] { return steering.MayBegin().has_value(); });
+  auto waiter = std::async(std::launch::async, [&] { return steering.MayBegin().has_value(); });
   outer.request_stop();
   EXPECT_FALSE(waiter.get());
   EXPECT_TRUE(steering.stop_now().stop_requested());
@@ -215,9 +214,8 @@ TEST_F(SteeringTest, TheRunEndsWhenEveryGoalIsMet) {
   config_.rounds = 50;
   config_.goals = {"< 899.5ns", "1.1x over seed"};
   std::atomic<int> asked{0};
-  testing::ScriptedClient client([&](const llm::Request& request) -> Result<std::string> {
-    return Reply(request, ++asked);
-  });
+  testing::ScriptedClient client(
+      [&](const llm::Request& request) -> Result<std::string> { return Reply(request, ++asked); });
   const SearchParts parts{task_, *evaluator_, device_, client, *store_, observer_};
   const auto summary = RunSteered(parts, config_, {});
   ASSERT_TRUE(summary) << summary.error().message;
