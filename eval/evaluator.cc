@@ -84,6 +84,40 @@ VerdictKind KindOf(codegen::CompileOutcome::Status status) {
   return VerdictKind::kInfrastructure;
 }
 
+// What a checker's gates decide. The error is that of A = QR in the worst column.
+struct GateJudgement {
+  std::optional<Verdict> verdict;
+  double error = 0;
+  double tolerance = 0;
+};
+
+GateJudgement JudgeGates(const Case& task_case, Stage stage, const std::vector<Gate>& gates) {
+  GateJudgement judgement;
+  for (const Gate& gate : gates) {
+    if (gate.name == "A=QR") {
+      judgement.error = gate.value;
+      judgement.tolerance = gate.limit;
+    }
+    if (gate.passed() || judgement.verdict) continue;
+    const VerdictKind kind =
+        stage == Stage::kStability ? VerdictKind::kUnstable : VerdictKind::kWrongResult;
+    Verdict verdict = Failed(kind, stage, task_case, Describe(gate));
+    verdict.error = gate.value;
+    verdict.tolerance = gate.limit;
+    // A place that payloads can name: the first element of the column.
+    const seeds::Tensor* output = nullptr;
+    for (const seeds::Tensor& tensor : task_case.tensors) {
+      if (tensor.role == seeds::TensorRole::kOutput && output == nullptr) output = &tensor;
+    }
+    if (output != nullptr && gate.column >= 0 && output->shape.size() == 3) {
+      verdict.tensor = output->name;
+      verdict.element = gate.matrix * output->shape[1] * output->shape[2] + gate.column;
+    }
+    judgement.verdict = std::move(verdict);
+  }
+  return judgement;
+}
+
 // What a comparison says about a candidate.
 struct Judgement {
   std::optional<Verdict> verdict;  // when it failed
@@ -93,9 +127,16 @@ struct Judgement {
 
 // Judges the errors of every output tensor of one case against the demanded class.
 Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
-                const std::vector<ErrorReport>& errors) {
+                const std::vector<ErrorReport>& errors, const std::vector<Gate>& gates) {
   const Case& task_case = task.cases[case_index];
   Judgement judgement;
+  if (!gates.empty()) {
+    GateJudgement by_gates = JudgeGates(task_case, stage, gates);
+    judgement.verdict = std::move(by_gates.verdict);
+    judgement.error = by_gates.error;
+    judgement.tolerance = by_gates.tolerance;
+    return judgement;
+  }
   std::size_t output = 0;
   for (const seeds::Tensor& tensor : task_case.tensors) {
     if (tensor.role != seeds::TensorRole::kOutput) continue;
@@ -163,11 +204,18 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Create(const seeds::Task& task,
   }
   std::unique_ptr<Evaluator> evaluator(new Evaluator(task, compiler, device, std::move(options)));
 
+  evaluator->contexts_.resize(task.cases.size());
+  if (task.checker != seeds::Checker::kReference) {
+    for (std::size_t i = 0; i < task.cases.size(); ++i) {
+      evaluator->contexts_[i].task = &task;
+      evaluator->contexts_[i].case_index = i;
+    }
+    return evaluator;
+  }
   auto reference = codegen::MakeProgram(task.reference.source, task.reference.plan);
   if (!reference) {
     return Fail(std::move(reference.error()), fmt::format("reference of task {}", task.name));
   }
-  evaluator->contexts_.resize(task.cases.size());
   std::mutex mutex;
   std::optional<Error> first_error;
   tbb::parallel_for(std::size_t{0}, task.cases.size(), [&](std::size_t i) {
@@ -242,9 +290,14 @@ struct Evaluator::Run {
   const codegen::KernelProgram& program;
   Evaluation evaluation;
 
+  // What Compile made for the case that is checked first.
+  std::optional<PreparedOrVerdict> early{};
+  std::size_t first_index = 0;
+
   // What one check of one case came to.
   struct CaseResult {
     std::vector<StageRecord> stages;
+    std::vector<Gate> gates;
     std::optional<Verdict> verdict;
     std::optional<Error> error;
   };
@@ -256,7 +309,8 @@ struct Evaluator::Run {
     CaseResult result;
 
     const StopWatch compile_watch;
-    auto prepared = self.Prepare(program, task_case);
+    auto prepared = early && first_index == index ? Result<PreparedOrVerdict>(*early)
+                                                  : self.Prepare(program, task_case);
     if (!prepared) {
       result.error = std::move(prepared.error());
       return result;
@@ -292,7 +346,8 @@ struct Evaluator::Run {
       result.verdict->tensor = tensor.name;
       result.verdict->element = outcome->unwritten_element;
     } else {
-      judgement = Judge(*context.task, index, stage, outcome->errors);
+      judgement = Judge(*context.task, index, stage, outcome->errors, outcome->gates);
+      result.gates = std::move(outcome->gates);
       result.verdict = std::move(judgement.verdict);
     }
     result.stages.push_back({stage, task_case.name, !result.verdict, watch.elapsed(),
@@ -315,6 +370,9 @@ struct Evaluator::Run {
 
   // Takes a case's result in; true when the evaluation ends here.
   bool Absorb(CaseResult&& result) {
+    for (Gate& gate : result.gates) {
+      evaluation.gates.push_back({result.stages.front().case_name, std::move(gate)});
+    }
     for (StageRecord& record : result.stages) {
       bool ordinary = record.stage == Stage::kSmoke || record.stage == Stage::kSweep ||
                       record.stage == Stage::kEdge;
@@ -330,18 +388,8 @@ struct Evaluator::Run {
     return true;
   }
 
-  Result<Evaluation> Evaluate() {
-    evaluation.stages.push_back({Stage::kParse, "", true, Milliseconds(0), 0, 0});
-    if (auto done = Check(); !done)
-      return Failure(std::move(done.error()));
-    else if (*done)
-      return std::move(evaluation);
-    if (auto timed = TimeAll(); !timed) return Failure(std::move(timed.error()));
-    return std::move(evaluation);
-  }
-
-  // The check stages; true when one of them ended the evaluation.
-  Result<bool> Check() {
+  // The indices of the check cases, in the order of their stages.
+  std::vector<std::size_t> CheckOrder() const {
     const auto& cases = self.task_.cases;
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -352,6 +400,29 @@ struct Evaluator::Run {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return StageOf(cases[a].role) < StageOf(cases[b].role);
     });
+    return order;
+  }
+
+  // Compiles for the case that is checked first; true when that ended the evaluation.
+  Result<bool> Compile() {
+    evaluation.stages.push_back({Stage::kParse, "", true, Milliseconds(0), 0, 0});
+    const auto order = CheckOrder();
+    if (order.empty()) return false;
+    first_index = order.front();
+    const StopWatch watch;
+    auto prepared = self.Prepare(program, self.task_.cases[first_index]);
+    if (!prepared) return Failure(std::move(prepared.error()));
+    early = std::move(*prepared);
+    if (early->prepared) return false;
+    evaluation.stages.push_back({Stage::kCompile, self.task_.cases[first_index].name, false,
+                                 watch.elapsed(), 0, 0});
+    evaluation.verdict = early->verdict;
+    return true;
+  }
+
+  // The check stages; true when one of them ended the evaluation.
+  Result<bool> Check() {
+    const auto order = CheckOrder();
     if (order.empty()) return false;
     // The first case alone: most candidates that fail do so here, and cheaply.
     CaseResult first = CheckCase(order[0], true, self.options_.determinism_runs);
@@ -393,13 +464,35 @@ struct Evaluator::Run {
     evaluation.verdict.kind = VerdictKind::kPass;
     evaluation.verdict.stage = Stage::kRecheck;
     evaluation.verdict.case_name.clear();
-    evaluation.verdict.message.clear();
+    evaluation.verdict.message = LeastMargins();
     if (scored > 0) evaluation.score = Nanoseconds(std::exp(log_sum / scored));
     std::int64_t longest = 1;
     for (const std::int64_t reduction : self.task_.reduction)
       longest = std::max(longest, reduction);
     evaluation.measured_class = ClassifyError(evaluation.worst_error, longest);
     return {};
+  }
+
+  // "least margins to the gates: QtA=R 1830x (n512), ..."; empty when the task has no checker.
+  std::string LeastMargins() const {
+    std::vector<const GateRecord*> least;
+    for (const GateRecord& record : evaluation.gates) {
+      if (record.gate.name == "finite") continue;
+      const auto same = std::find_if(least.begin(), least.end(), [&](const GateRecord* other) {
+        return other->gate.name == record.gate.name;
+      });
+      if (same == least.end()) {
+        least.push_back(&record);
+      } else if (record.gate.margin() < (*same)->gate.margin()) {
+        *same = &record;
+      }
+    }
+    std::string text;
+    for (const GateRecord* record : least) {
+      text += fmt::format("{}{} ({})", text.empty() ? "least margins to the gates: " : ", ",
+                          DescribeMargins({&record->gate, 1}), record->case_name);
+    }
+    return text;
   }
 
   // The time of one scored case; nullopt when the verdict is a failure.
@@ -441,9 +534,10 @@ struct Evaluator::Run {
                                    outcome->time.count(), floor.count(), spec.name));
     }
     evaluation.stages.push_back({Stage::kTiming, task_case.name, !verdict, watch.elapsed(), 0, 0});
-    if (!verdict && !outcome->errors.empty()) {
+    if (!verdict && (!outcome->errors.empty() || !outcome->gates.empty())) {
       stage = Stage::kRecheck;
-      judgement = Judge(*context.task, index, stage, outcome->errors);
+      judgement = Judge(*context.task, index, stage, outcome->errors, outcome->gates);
+      for (const Gate& gate : outcome->gates) evaluation.gates.push_back({task_case.name, gate});
       verdict = std::move(judgement.verdict);
       evaluation.stages.push_back(
           {stage, task_case.name, !verdict, Milliseconds(0), judgement.error, judgement.tolerance});
@@ -463,6 +557,7 @@ struct Evaluator::Run {
                                   task_case.flops, task_case.min_bytes);
     time.checked_share = outcome->checked_share;
     time.note = std::move(outcome->note);
+    if (!outcome->gates.empty()) time.note += "; margins " + DescribeMargins(outcome->gates);
     time.launches = std::move(outcome->launches);
     time.min = outcome->min;
     time.q3 = outcome->q3;
@@ -478,9 +573,34 @@ struct Evaluator::Run {
   }
 };
 
+struct Evaluator::Steps::Impl {
+  codegen::KernelProgram program;
+  Run run;
+  Impl(const Evaluator& evaluator, codegen::KernelProgram text)
+      : program(std::move(text)), run{evaluator, program, {}} {}
+};
+Evaluator::Steps::Steps(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Evaluator::Steps::Steps(Steps&&) noexcept = default;
+Evaluator::Steps& Evaluator::Steps::operator=(Steps&&) noexcept = default;
+Evaluator::Steps::~Steps() = default;
+Result<bool> Evaluator::Steps::Compile() { return impl_->run.Compile(); }
+Result<bool> Evaluator::Steps::Check() { return impl_->run.Check(); }
+Status Evaluator::Steps::Time() { return impl_->run.TimeAll(); }
+Evaluation Evaluator::Steps::Take() { return std::move(impl_->run.evaluation); }
+
+Evaluator::Steps Evaluator::Begin(codegen::KernelProgram program) const {
+  return Steps(std::make_unique<Steps::Impl>(*this, std::move(program)));
+}
+
 Result<Evaluation> Evaluator::Evaluate(const codegen::KernelProgram& program) const {
-  Run run{*this, program, {}};
-  return run.Evaluate();
+  Steps steps = Begin(program);
+  auto ended = steps.Compile();
+  if (ended && !*ended) ended = steps.Check();
+  if (!ended) return Failure(std::move(ended.error()));
+  if (!*ended) {
+    if (auto timed = steps.Time(); !timed) return Failure(std::move(timed.error()));
+  }
+  return steps.Take();
 }
 
 bool Evaluator::Timed(const Case& task_case) const {

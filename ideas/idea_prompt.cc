@@ -53,6 +53,8 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context,
   SetLines(data, "tried_elsewhere", DescribeAll(context.tried_elsewhere));
   SetLines(data, "playbook", ShieldAll(context.playbook));
   SetLines(data, "hints", ShieldAll(context.hints));
+  SetLines(data, "proposed", ShieldAll(context.proposed));
+  SetLines(data, "refusals", ShieldAll(context.refusals));
   data.set("goal", Shield(context.goal));
   data.set("has_goal", !context.goal.empty());
   data.set("wanted", fmt::to_string(context.wanted));

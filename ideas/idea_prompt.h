@@ -24,6 +24,8 @@ struct IdeaContext {
   std::vector<std::string> playbook;       // see Library::Excerpt
   std::vector<std::string> hints;          // from the user
   std::string goal;                        // "below 500 us"; may be empty
+  std::vector<std::string> proposed;       // titles taken from an earlier reply to this question
+  std::vector<std::string> refusals;       // why ideas of that reply were not taken
   std::size_t wanted = 4;                  // number of ideas
   std::string model;                       // for Request::model
   std::uint64_t seed = 0;                  // for Request::seed

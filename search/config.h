@@ -26,7 +26,8 @@ struct SearchConfig {
   int frontier = 3;        // fastest kernels carried into the next round
   int reserve = 1;         // places beside them for promising but slower ones
   int patience = 4;        // rounds without a gain before the search ends
-  int repairs = 1;         // repair turns per candidate
+  int repairs = 2;         // repair turns per candidate
+  int calls = 16;          // model calls in flight at once
   std::uint64_t seed = 1;  // of inputs and of the model's samples
 };
 

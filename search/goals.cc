@@ -310,6 +310,19 @@ std::vector<Goal> GoalsOf(std::span<const std::string> configured, const RunData
   return goals;
 }
 
+std::string GoalText(std::span<const std::string> configured, const RunData& data, int index) {
+  RunData before;
+  for (const results::HintRow& hint : data.hints) {
+    const results::RoundRow* taken = hint.round ? data.Find(hint.round) : nullptr;
+    if (taken != nullptr && taken->index < index) before.hints.push_back(hint);
+  }
+  std::string text;
+  for (const Goal& goal : GoalsOf(configured, before)) {
+    text += (text.empty() ? "" : "; ") + goal.text;
+  }
+  return text;
+}
+
 GoalsState JudgeAll(std::span<const std::string> configured, const RunData& data,
                     std::span<const NamedTime> baselines) {
   GoalsState state;

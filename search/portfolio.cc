@@ -207,43 +207,24 @@ std::optional<Portfolio> PlanPortfolio(const RunData& data) {
   return portfolio;
 }
 
-Result<bool> AddPortfolio(const RunData& data, RoundId round, const eval::Evaluator& evaluator,
-                          results::Store& store, Observer& observer) {
+Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evaluator& evaluator,
+                    Observer& observer) {
+  const RunData& data = tree.data();
+  // Its ordinal among its parent's ideas, behind whatever a model may have had.
+  constexpr int kOrdinal = 1000;
   const auto portfolio = PlanPortfolio(data);
-  if (!portfolio) return false;
-  const CandidateRow& parent = *portfolio->parts.back().kernel;
-  int number = 0;
-  std::vector<results::IdeaDraft> drafts;
+  if (!portfolio) return {};
   for (const results::IdeaRow& idea : data.ideas) {
-    const bool same = idea.title == portfolio->title;
-    if (same && idea.round != round) return false;  // tried before
-    if (idea.round != round) continue;
-    if (same) {
-      number = idea.number;  // recorded before a kill
-      continue;
-    }
-    if (idea.parent == parent.id) {
-      // Ideas are counted from the first one for this parent; those that are there stay as they
-      // are.
-      drafts.push_back(
-          {idea.title, idea.category, idea.rationale, idea.expected_gain, idea.number});
-    }
+    if (idea.title == portfolio->title && idea.round != round) return {};  // tried before
   }
-  if (number == 0) {
-    for (const results::IdeaRow& idea : data.ideas) {
-      if (idea.round == round) number = std::max(number, idea.number);
-    }
-    ++number;
-  }
-
   std::vector<codegen::KernelProgram> programs;
   programs.reserve(portfolio->parts.size());
   std::vector<codegen::CombinePart> parts;
   for (const PortfolioPart& part : portfolio->parts) {
-    if (!part.kernel->source || !part.kernel->plan) return false;
-    auto source = store.Text(*part.kernel->source);
+    if (!part.kernel->source || !part.kernel->plan) return {};
+    auto source = tree.store().Text(*part.kernel->source);
     if (!source) return Failure(std::move(source.error()));
-    auto plan = store.Text(*part.kernel->plan);
+    auto plan = tree.store().Text(*part.kernel->plan);
     if (!plan) return Failure(std::move(plan.error()));
     auto program = codegen::MakeProgram(*source, *plan);
     if (!program) return Fail(std::move(program.error()), "reading " + part.kernel->name);
@@ -251,13 +232,8 @@ Result<bool> AddPortfolio(const RunData& data, RoundId round, const eval::Evalua
     parts.push_back({part.kernel->name, &programs.back(), part.when});
   }
   auto combined = codegen::Combine(parts);
-  if (!combined) {
-    // Too large, most likely. The search goes on without it.
-    if (auto noted = store.AddEvent("portfolio", combined.error().message); !noted) {
-      return Failure(std::move(noted.error()));
-    }
-    return false;
-  }
+  // Too large, most likely. The search goes on without it.
+  if (!combined) return tree.store().AddEvent("portfolio", combined.error().message);
 
   results::IdeaDraft draft;
   draft.title = portfolio->title;
@@ -266,29 +242,25 @@ Result<bool> AddPortfolio(const RunData& data, RoundId round, const eval::Evalua
       "Each kernel is the fastest in its cases; a variant for each gives all of them.";
   draft.expected_gain = portfolio->gain;
   draft.number = number;
-  drafts.push_back(std::move(draft));
-  auto ids = store.RecordIdeas(round, parent.id, CallId(), drafts);
-  if (!ids) return Failure(std::move(ids.error()));
-  auto id = store.RequestCandidate(ids->back(), 1);
-  if (!id) return Failure(std::move(id.error()));
-  const CandidateRow* stored = data.Find(*id);
-  if (stored != nullptr && stored->evaluation) return false;
+  draft.ordinal = kOrdinal;
+  auto idea = tree.AddIdea(round, portfolio->parts.back().kernel->id, CallId(), draft);
+  if (!idea) return Failure(std::move(idea.error()));
+  auto candidate = tree.Request(*idea, 1);
+  if (!candidate) return Failure(std::move(candidate.error()));
+  if (candidate->evaluation) return {};
   results::ProgramDraft program;
   program.source = combined->source;
   program.plan = combined->plan_json;
   program.identity = combined->identity();
-  if (auto done = store.ReceiveProgram(*id, program); !done) {
-    return Failure(std::move(done.error()));
-  }
+  if (auto done = tree.Receive(candidate->id, program); !done) return done;
   auto evaluation = evaluator.Evaluate(*combined);
   if (!evaluation) return Fail(std::move(evaluation.error()), "evaluating a combination");
-  if (auto done = store.RecordVerdict(*id, ToRow(*evaluation)); !done) {
-    return Failure(std::move(done.error()));
-  }
-  observer.Line(fmt::format(
-      "  {}: {}{}", results::Visible(portfolio->title), eval::Name(evaluation->verdict.kind),
-      evaluation->score ? ", " + results::FormatTime(*evaluation->score) : ""));
-  return true;
+  if (auto done = tree.Conclude(candidate->id, ToRow(*evaluation)); !done) return done;
+  observer.Line(
+      fmt::format("  {:<10} {}{}  {}", candidate->name, eval::Name(evaluation->verdict.kind),
+                  evaluation->score ? "  " + results::FormatTime(*evaluation->score) : "",
+                  results::Visible(portfolio->title)));
+  return {};
 }
 
 }  // namespace grove::search

@@ -10,8 +10,8 @@
 #include "base/result.h"
 #include "eval/evaluator.h"
 #include "results/rows.h"
-#include "results/store.h"
 #include "search/observer.h"
+#include "search/run_tree.h"
 
 namespace grove::search {
 
@@ -34,10 +34,9 @@ struct Portfolio {
 std::optional<Portfolio> PlanPortfolio(const results::RunData& data);
 
 // Builds, evaluates and records the combination as a candidate of the round, when there is one to
-// build that the run has not tried. True when the store has a verdict more. Called again after a
-// kill it does what is left.
-Result<bool> AddPortfolio(const results::RunData& data, RoundId round,
-                          const eval::Evaluator& evaluator, results::Store& store,
-                          Observer& observer);
+// build that the run has not tried. `number`: of its idea in the round. Called again after a kill it
+// does what is left. REQUIRES: nothing else writes to the tree.
+Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evaluator& evaluator,
+                    Observer& observer);
 
 }  // namespace grove::search

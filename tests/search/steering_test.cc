@@ -30,6 +30,7 @@ class SteeringTest : public ::testing::Test {
     config_.ideas = 1;
     config_.branches = 1;
     config_.frontier = 1;
+    config_.reserve = 0;
     config_.repairs = 0;
     auto store =
         results::Store::Create(folder_.path(), MakeRunStart("run", task_, config_, "t"), clock_);
