@@ -16,6 +16,7 @@
 #include "cli/inspect_app.h"
 #include "cli/rank_command.h"
 #include "cli/interrupt.h"
+#include "cli/steer_app.h"
 
 namespace grove::cli {
 namespace {
@@ -25,6 +26,7 @@ Examples:
   grove run softmax --rounds 3        a search on this machine, no GPU and no API key needed
   grove tree                          the idea tree of the last run
   grove show best                     its best kernel: code, plan, idea, numbers
+  grove hint softmax-1 "try cp.async" a word to a run that is under way
   grove eval softmax my.cu my.json    one kernel by hand
 
 Exit codes: 0 done, 1 the kernel or run failed, 2 bad input, 3 the machine failed, 130 interrupted.)";
@@ -89,7 +91,11 @@ int Dispatch(int argc, const char* const* argv) {
 
   RunOptions run;
   auto* run_app = app.add_subcommand("run", "search for a faster kernel of a task");
-  run_app->add_option("task", run.config.task, "what to make fast (grove tasks)")->required();
+  run_app->add_option("task", run.tasks,
+                      "what to make fast (grove tasks); several, as TASK or TASK=WEIGHT, share "
+                      "the budget");
+  run_app->add_option("--batch", run.batch, "file with tasks, weights and limits (docs/search.md)")
+      ->check(CLI::ExistingFile);
   run_app->add_option("--name", run.name, "name of the run (default: TASK-N)");
   run_app->add_option("--rounds", run.config.rounds, "rounds")->capture_default_str();
   run_app->add_option("--ideas", run.config.ideas, "ideas per frontier kernel")
@@ -112,6 +118,18 @@ int Dispatch(int argc, const char* const* argv) {
       ->delimiter(',');
   AddBenchOptions(*run_app, common.bench);
 
+  run_app
+      ->add_option("--goal", run.config.goals,
+                   "ends the run when met: 'case n512 < 5000us', '2x over seed', '90% of floor'")
+      ->allow_extra_args(false);
+  run_app->add_option("--policy", run.config.policy, "beam, greedy, islands or puct")
+      ->capture_default_str();
+  run_app
+      ->add_option("--reserve", run.config.reserve,
+                   "places for promising but slower kernels, beside the frontier")
+      ->capture_default_str();
+  const SteerApp steer(app);
+
   std::string resume_run;
   auto* resume_app = app.add_subcommand("resume", "go on with a run that stopped or was killed");
   resume_app->add_option("run", resume_run, "the run (default: the last one)");
@@ -123,6 +141,7 @@ int Dispatch(int argc, const char* const* argv) {
   tree_app->add_option("--depth", tree.depth, "1 rounds, 2 ideas, 3 candidates")
       ->check(CLI::Range(1, 3));
   tree_app->add_flag("--best-path", tree.best_path, "only what led to the best kernel");
+  tree_app->add_flag("--explain", tree.explain, "why each kernel was kept or pruned");
 
   std::string kernel;
   std::string show_run;
@@ -217,6 +236,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (tree_app->parsed()) return TreeCommand(tree, common);
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
   if (const auto code = inspect.Run(common)) return *code;
+  if (const auto code = steer.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);

@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string>
 #include <vector>
+#include <vector>
 
 #include "cli/workbench.h"
 #include "search/config.h"
@@ -22,7 +23,10 @@ struct Common {
 
 struct RunOptions {
   search::SearchConfig config;
-  std::string name;  // empty = TASK-N, the first free N
+  std::string name;  // empty = TASK-N (batch-N), the first free N
+  // Tasks as "NAME" or "NAME=WEIGHT"; one without a batch file is a run, others make a batch.
+  std::vector<std::string> tasks;
+  std::filesystem::path batch;  // a batch file (search/batch.h); may be empty
 };
 int RunCommand(const RunOptions& options, const Common& common);
 
@@ -34,6 +38,7 @@ struct TreeCommandOptions {
   int round = -1;  // -1 = all
   int depth = -1;  // -1 = all
   bool best_path = false;
+  bool explain = false;  // why each kernel was kept or not
 };
 int TreeCommand(const TreeCommandOptions& options, const Common& common);
 

@@ -1,12 +1,15 @@
 // `grove run` and `grove resume`.
+#include <charconv>
 #include <cstdio>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/share.h"
 #include "base/suggest.h"
+#include "cli/batch_command.h"
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
@@ -16,7 +19,9 @@
 #include "results/format.h"
 #include "results/store.h"
 #include "results/tree.h"
+#include "search/goals.h"
 #include "search/search.h"
+#include "search/steering.h"
 
 namespace grove::cli {
 namespace {
@@ -79,7 +84,7 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
                results::FormatRatio(*summary.seed_time / *summary.best_time),
                results::FormatTime(*summary.seed_time), run, summary.best);
   }
-  if (summary.status == results::RunStatus::kInterrupted) {
+  if (summary.status != results::RunStatus::kFinished) {
     fmt::print("go on with: grove resume {}\n", run);
   }
 }
@@ -96,7 +101,7 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
                     config.rounds, config.ideas, config.branches, config.frontier));
     const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
                                     store,      observer};
-    auto done = search::RunSearch(parts, config, common.stop);
+    auto done = search::RunSteered(parts, config, common.stop);
     if (!done) {
       observer.Line(fmt::format("the run is as it was; go on with: grove resume {}", name));
       return Complain(done.error());
@@ -105,7 +110,7 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
   }
   PrintSummary(name, *summary, common);
   if (summary->status == results::RunStatus::kInterrupted) return kExitInterrupted;
-  return kExitDone;
+  return kExitDone;  // a stop that was asked for is no failure
 }
 
 WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& common) {
@@ -122,8 +127,110 @@ WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& 
 
 }  // namespace
 
+namespace {
+
+// A task's next rounds in a batch: its run is made or gone on with until `rounds` are finished.
+int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, int rounds,
+                  const Common& common) {
+  search::SearchConfig config = whole;
+  auto client = MakeClient(config.model);
+  if (!client) return Complain(client.error());
+  auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
+  if (!bench) return Complain(bench.error());
+  const SystemClock clock;
+  std::error_code error;
+  const bool there = std::filesystem::is_regular_file(common.runs / name / "run.db", error);
+  auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
+  start.environment = EnvironmentOf(**bench);
+  auto store = there ? results::Store::Open(common.runs, name, clock)
+                     : results::Store::Create(common.runs, start, clock);
+  if (!store) return Complain(store.error());
+  if (auto running = (*store)->SetStatus(results::RunStatus::kRunning, "its turn in the batch");
+      !running) {
+    return Complain(running.error());
+  }
+  config.rounds = rounds;
+  TerminalObserver observer(stderr, common.quiet);
+  const search::SearchParts parts{
+      (*bench)->task, *(*bench)->evaluator, *(*bench)->device, **client, **store, observer};
+  auto summary = search::RunSteered(parts, config, common.stop);
+  if (!summary) return Complain(summary.error());
+  if (summary->status != results::RunStatus::kFinished) return kExitInterrupted;
+  if (summary->rounds < rounds || rounds >= whole.rounds) return kExitDone;  // it has ended
+  if (auto waits =
+          (*store)->SetStatus(results::RunStatus::kStopped, "waits for its turn in the batch");
+      !waits) {
+    return Complain(waits.error());
+  }
+  return kExitDone;
+}
+
+RunOne BatchRunner(const Common& common) {
+  return [&common](const std::string& run, const search::SearchConfig& config, int rounds) {
+    return RunOneOfBatch(run, config, rounds, common);
+  };
+}
+
+int StartBatch(const RunOptions& options, const Common& common) {
+  search::BatchSpec spec;
+  if (!options.batch.empty()) {
+    auto text = ReadFile(options.batch, 1 << 20);
+    if (!text) return Complain(text.error());
+    auto parsed = search::ParseBatch(*text, options.batch.string());
+    if (!parsed) return Complain(parsed.error());
+    spec = std::move(*parsed);
+  }
+  for (const std::string& text : options.tasks) {
+    search::BatchTask task;
+    const auto equals = text.find('=');
+    task.name = text.substr(0, equals);
+    task.suite = options.config.suite;
+    task.cases = options.config.cases;
+    if (equals != std::string::npos) {
+      const char* const end = text.data() + text.size();
+      const auto [rest, bad] = std::from_chars(text.data() + equals + 1, end, task.weight);
+      if (bad != std::errc() || rest != end) {
+        return Complain({ErrorCode::kInvalidInput,
+                         fmt::format("'{}': a task is written TASK or TASK=WEIGHT", text)});
+      }
+    }
+    spec.tasks.push_back(std::move(task));
+  }
+  spec.config = options.config;
+  if (!common.bench.tasks.empty()) {
+    spec.config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
+  }
+  // Every task is there before anything is written.
+  for (const search::BatchTask& task : spec.tasks) {
+    search::SearchConfig config = spec.config;
+    config.suite = task.suite;
+    config.cases = task.cases;
+    auto loaded = seeds::LoadTask(
+        config.tasks.empty() ? seeds::DefaultTasksFolder() : std::filesystem::path(config.tasks),
+        task.name);
+    if (!loaded) return Complain(loaded.error());
+    if (auto cases = seeds::SelectCases(*loaded, task.suite, task.cases); !cases) {
+      return Complain(cases.error());
+    }
+    if (config.model == "playbook") {
+      if (auto known = llm::CheckPlaybookKnows(*loaded, ShareFolder("playbook")); !known) {
+        return Complain(known.error());
+      }
+    }
+  }
+  const std::string name = options.name.empty() ? FreeName(common.runs, "batch") : options.name;
+  return BatchCommand(name, spec, BatchRunner(common), common);
+}
+
+}  // namespace
+
 int RunCommand(const RunOptions& options, const Common& common) {
+  if (options.tasks.size() > 1 || !options.batch.empty()) return StartBatch(options, common);
+  if (options.tasks.empty()) {
+    return Complain({ErrorCode::kInvalidInput, "name a task (grove tasks lists them) or --batch"});
+  }
   search::SearchConfig config = options.config;
+  config.task = options.tasks[0];
   if (!common.bench.tasks.empty()) {
     config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
   }
@@ -141,6 +248,16 @@ int RunCommand(const RunOptions& options, const Common& common) {
     if (!known) return Complain(known.error());
   }
 
+  std::vector<std::string> scored;
+  for (const seeds::Case& task_case : (*bench)->task.cases) {
+    if (task_case.role == seeds::CaseRole::kScored) scored.push_back(task_case.name);
+  }
+  for (const std::string& text : config.goals) {
+    if (auto fits = search::CheckGoal(*search::ParseGoal(text), scored); !fits) {
+      return Complain(fits.error());
+    }
+  }
+
   const SystemClock clock;
   const std::string name = options.name.empty() ? FreeName(common.runs, config.task) : options.name;
   auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
@@ -151,6 +268,7 @@ int RunCommand(const RunOptions& options, const Common& common) {
 }
 
 int ResumeCommand(const std::string& run, const Common& common) {
+  if (IsBatch(common, run)) return ResumeBatchCommand(run, BatchRunner(common), common);
   auto name = FindRun(common.runs, run);
   if (!name) return Complain(name.error());
   auto reader = results::Reader::Open(common.runs / *name);

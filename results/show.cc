@@ -223,6 +223,7 @@ std::string RenderCandidate(const RunData& data, const CandidateRow& candidate,
                             const CandidateTexts& texts, const ShowOptions& options) {
   Page page(options.width);
   WriteHead(page, data, candidate);
+  if (!options.pruned.empty()) page.Field("frontier", options.pruned);
   for (const AttemptRow& attempt : data.attempts) {
     if (attempt.candidate != candidate.id) continue;
     page.Field(fmt::format("attempt {}", attempt.turn),

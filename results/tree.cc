@@ -213,7 +213,13 @@ class TreeWriter {
     std::sort(shown.begin(), shown.end(),
               [](const CandidateRow* a, const CandidateRow* b) { return a->branch < b->branch; });
     for (std::size_t i = 0; i < shown.size(); ++i) {
-      Candidate((last ? Blank() : Bar()) + (i + 1 == shown.size() ? Corner() : Tee()), *shown[i]);
+      const std::string trunk = last ? Blank() : Bar();
+      const bool end = i + 1 == shown.size();
+      Candidate(trunk + (end ? Corner() : Tee()), *shown[i]);
+      if (!options_.explain) continue;
+      if (const std::string why = options_.explain(*shown[i]); !why.empty()) {
+        lines_.Add(trunk + (end ? Blank() : Bar()) + "  ", {{Visible(why), kDim, 0, true}});
+      }
     }
   }
 
