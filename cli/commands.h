@@ -119,7 +119,8 @@ struct LintCommandOptions {
 };
 int TasksLintCommand(const LintCommandOptions& options, const Common& common);
 
-// Makes the folder of a task of that name, from the template, in the tasks folder or the present one.
+// Makes the folder of a task of that name, from the template, in the tasks folder or the present
+// one.
 int TasksNewCommand(const std::string& name, const Common& common);
 
 struct GauntletCommandOptions {
@@ -135,7 +136,17 @@ int DoctorCommand(const Common& common);
 
 struct BaselineOptions {
   std::string task;
+  bool torch = false;            // also PyTorch, through scripts/torch_baseline.py
+  std::string python;            // the interpreter that has torch; empty = python3 on PATH
+  std::filesystem::path import;  // output of torch_baseline.py to take in, instead of measuring
 };
 int BaselineCommand(const BaselineOptions& options, const Common& common);
+
+struct ProfileOptions {
+  std::string kernel;     // as ShowCommand's
+  std::string run;        // empty = the one written last
+  std::string case_name;  // a scored case; empty = the first
+};
+int ProfileCommand(const ProfileOptions& options, const Common& common);
 
 }  // namespace grove::cli

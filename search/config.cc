@@ -23,7 +23,7 @@ constexpr IntField kInts[] = {
     {"rounds", &SearchConfig::rounds, 1, 1000},     {"ideas", &SearchConfig::ideas, 1, 64},
     {"branches", &SearchConfig::branches, 1, 64},   {"frontier", &SearchConfig::frontier, 1, 64},
     {"patience", &SearchConfig::patience, 1, 1000}, {"repairs", &SearchConfig::repairs, 0, 16},
-    {"calls", &SearchConfig::calls, 1, 1024},
+    {"calls", &SearchConfig::calls, 1, 1024},       {"screen", &SearchConfig::screen, 0, 1},
 };
 
 struct TextField {
