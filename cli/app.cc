@@ -64,7 +64,8 @@ std::string Suggestion(const CLI::App& app, const std::vector<std::string>& argu
 }
 
 void AddBenchOptions(CLI::App& app, WorkbenchOptions& bench) {
-  app.add_option("--device", bench.device, "auto, emulator, cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", bench.device, "auto, emulator, cuda, cuda:N, cuda:N,M or all")
+      ->capture_default_str();
   app.add_option("--gpu", bench.gpu, "the GPU whose time is modelled (grove devices)")
       ->capture_default_str();
 }
@@ -116,6 +117,8 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--cases", run.config.cases,
                    "scored or extra cases that count (default: the suite's scored ones)")
       ->delimiter(',');
+  run_app->add_flag("--screen{1}", run.config.screen,
+                    "run every candidate in the emulator before it reaches a GPU");
   AddBenchOptions(*run_app, common.bench);
 
   run_app
@@ -169,6 +172,7 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--profile", common.bench.profile,
                    "of the task's checker: strict or competition (default: the task's)")
       ->check(CLI::IsMember({"strict", "competition"}));
+  eval_app->add_flag("--screen", common.bench.screen, "in the emulator first, then on the GPU");
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);
 
@@ -193,11 +197,27 @@ int Dispatch(int argc, const char* const* argv) {
   doctor_app->add_option("--device", common.bench.device, "auto or cuda:N")->capture_default_str();
   BaselineOptions baseline;
   auto* baseline_app =
-      app.add_subcommand("baseline", "the vendor library's and the seed's time for a task");
+      app.add_subcommand("baseline", "measure what a task is compared with, and keep it");
   baseline_app->add_option("task", baseline.task, "the task")->required();
+  auto* torch =
+      baseline_app->add_flag("--torch", baseline.torch, "also PyTorch, eager and torch.compile");
+  baseline_app->add_option("--python", baseline.python, "the interpreter that has PyTorch")
+      ->envname("GROVE_PYTHON");
+  baseline_app
+      ->add_option("--import", baseline.import,
+                   "take in what torch_baseline.py wrote, measure nothing")
+      ->excludes(torch);
   baseline_app->add_option("--cases", common.bench.cases, "scored cases (default: all)")
       ->delimiter(',');
+  baseline_app->add_option("--suite", common.bench.suite, "whose cases");
   AddBenchOptions(*baseline_app, common.bench);
+  ProfileOptions profile;
+  auto* profile_app = app.add_subcommand(
+      "profile", "one kernel closer: modes, launches, instructions, hardware counters");
+  profile_app->add_option("kernel", profile.kernel, "as for show")->required();
+  profile_app->add_option("--run", profile.run, "the run (default: the last one)");
+  profile_app->add_option("--case", profile.case_name, "a scored case (default: the first)");
+  AddBenchOptions(*profile_app, common.bench);
 
   RankCommandOptions rank;
   auto* rank_app = AddRank(app, rank);
@@ -248,6 +268,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);
   if (rank_app->parsed()) return RankCommand(rank, common.json);
   if (gauntlet_app->parsed()) return GauntletCommand(gauntlet, common);
+  if (profile_app->parsed()) return ProfileCommand(profile, common);
   return kExitBadInput;
 }
 

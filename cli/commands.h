@@ -141,7 +141,17 @@ int DoctorCommand(const Common& common);
 
 struct BaselineOptions {
   std::string task;
+  bool torch = false;            // also PyTorch, through scripts/torch_baseline.py
+  std::string python;            // the interpreter that has torch; empty = python3 on PATH
+  std::filesystem::path import;  // output of torch_baseline.py to take in, instead of measuring
 };
 int BaselineCommand(const BaselineOptions& options, const Common& common);
+
+struct ProfileOptions {
+  std::string kernel;     // as ShowCommand's
+  std::string run;        // empty = the one written last
+  std::string case_name;  // a scored case; empty = the first
+};
+int ProfileCommand(const ProfileOptions& options, const Common& common);
 
 }  // namespace grove::cli

@@ -14,7 +14,10 @@
 #include "cli/complain.h"
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
+#include "cli/known_baselines.h"
 #include "cli/terminal.h"
+#include "codegen/program.h"
+#include "eval/device_group.h"
 #include "llm/playbook_client.h"
 #include "results/format.h"
 #include "results/store.h"
@@ -43,6 +46,10 @@ Result<std::unique_ptr<llm::Client>> MakeClient(const std::string& model) {
 std::vector<results::EnvironmentRow> EnvironmentOf(Workbench& bench) {
   std::vector<results::EnvironmentRow> rows;
   rows.push_back({"device", bench.device->name()});
+  for (const eval::GpuIdentity& gpu : bench.device->gpus()) {
+    rows.push_back({"gpu " + gpu.uuid,
+                    fmt::format("cuda:{} {}, driver {}", gpu.ordinal, gpu.name, gpu.driver)});
+  }
   rows.push_back({"gpu", bench.device->spec().name});
   rows.push_back({"arch", bench.device->spec().arch});
   if (auto version = bench.compiler->Version()) rows.push_back({"compiler", *version});
@@ -89,8 +96,44 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
   }
 }
 
+// The task's seed on every GPU of a group: times of one run are compared with each other, so the
+// run's environment says how far the GPUs agree.
+Status CompareMembers(Workbench& bench, results::Store& store, search::Observer& observer) {
+  auto* group = dynamic_cast<eval::DeviceGroup*>(bench.device.get());
+  if (group == nullptr) return {};
+  auto seed = codegen::MakeProgram(bench.task.seed.source, bench.task.seed.plan);
+  if (!seed) return Failure(std::move(seed.error()));
+  std::vector<results::EnvironmentRow> rows;
+  std::optional<Nanoseconds> first;
+  for (std::size_t i = 0; i < group->size(); ++i) {
+    eval::Device& member = group->member(i);
+    eval::EvaluatorOptions options;
+    options.arch = member.spec().arch;
+    auto evaluator = eval::Evaluator::Create(bench.task, *bench.compiler, member, options);
+    if (!evaluator) return Failure(std::move(evaluator.error()));
+    auto evaluation = (*evaluator)->Evaluate(*seed);
+    if (!evaluation) return Fail(std::move(evaluation.error()), member.name());
+    if (!evaluation->score) {
+      return Fail(ErrorCode::kInvalidInput,
+                  fmt::format("the seed does not pass on {}: {}", member.name(),
+                              evaluation->verdict.message));
+    }
+    const Nanoseconds time = *evaluation->score;
+    if (!first) first = time;
+    for (const eval::GpuIdentity& gpu : member.gpus()) {
+      rows.push_back({"seed on " + gpu.uuid, results::FormatTime(time)});
+    }
+    observer.Line(fmt::format("{} runs the seed in {} ({:+.1f}% of {}'s time)", member.name(),
+                              results::FormatTime(time), 100 * (time / *first - 1),
+                              group->member(0).name()));
+  }
+  return store.SetEnvironment(rows);
+}
+
 int Search(const std::string& name, Workbench& bench, llm::Client& client, results::Store& store,
            const search::SearchConfig& config, const Common& common) {
+  const std::vector<results::BaselineRow> baselines = KnownBaselines(bench, common);
+  if (auto set = store.SetBaselines(baselines); !set) return Complain(set.error());
   std::optional<search::SearchSummary> summary;
   {
     // The live line belongs to the search alone: it is gone before the summary is printed.
@@ -99,6 +142,15 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
         fmt::format("{}: {} on {} by the {}; {} rounds x {} ideas x {} branches, frontier {}", name,
                     bench.task.title, bench.device->spec().name, bench.device->name(),
                     config.rounds, config.ideas, config.branches, config.frontier));
+    if (!bench.device->gpus().empty() && baselines.empty()) {
+      observer.Line(
+          fmt::format("no baseline is known for this GPU; measure them with: grove "
+                      "baseline {}",
+                      bench.task.name));
+    }
+    if (auto compared = CompareMembers(bench, store, observer); !compared) {
+      return Complain(compared.error());
+    }
     const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
                                     store,      observer};
     auto done = search::RunSteered(parts, config, common.stop);
@@ -122,6 +174,7 @@ WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& 
   options.seed = config.seed;
   options.suite = config.suite;
   options.cases = config.cases;
+  options.screen = config.screen != 0;
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "results/format.h"
 
@@ -163,6 +164,16 @@ class TreeWriter {
                       {Visible(best_->name), kBold},
                       {Score(*best_), kGreen},
                       {OverSeed(*best_), kPlain, 1}});
+    }
+    // One line for each case, the fastest baseline first.
+    std::map<std::string, std::vector<std::string>> baselines;
+    for (const BaselineRow& b : data_.baselines) {
+      baselines[b.case_name].push_back(Visible(b.name) + " " + FormatTime(b.time));
+    }
+    for (const auto& [case_name, texts] : baselines) {
+      lines_.Add("", {{"baselines"},
+                      {Visible(case_name), kDim},
+                      {fmt::format("{}", fmt::join(texts, ", ")), kPlain, 0, true}});
     }
   }
 

@@ -26,6 +26,7 @@ constexpr IntField kInts[] = {
     {"patience", &SearchConfig::patience, 1, 1000}, {"repairs", &SearchConfig::repairs, 0, 16},
     {"reserve", &SearchConfig::reserve, 0, 16},
     {"calls", &SearchConfig::calls, 1, 1024},
+    {"screen", &SearchConfig::screen, 0, 1},
 };
 
 struct TextField {

@@ -28,6 +28,7 @@ struct SearchConfig {
   int patience = 4;        // rounds without a gain before the search ends
   int repairs = 2;         // repair turns per candidate
   int calls = 16;          // model calls in flight at once
+  int screen = 0;          // 1 = every candidate passes the emulator before it reaches a GPU
   std::uint64_t seed = 1;  // of inputs and of the model's samples
 };
 
