@@ -6,18 +6,43 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/find_run.h"
+#include "results/control.h"
 #include "results/live/server.h"
+#include "results/lock.h"
 
 namespace grove::cli {
+namespace {
+
+// Passes it on as `grove hint`, `grove stop` and the like do (results/control.h).
+Status PassOn(const std::filesystem::path& run, const results::LiveRequest& request) {
+  using results::ControlKind;
+  results::ControlMessage message;
+  message.text = request.text;
+  for (const ControlKind kind : {ControlKind::kHint, ControlKind::kGoal, ControlKind::kStop,
+                                 ControlKind::kPause, ControlKind::kContinue}) {
+    if (results::Name(kind) == request.kind) message.kind = kind;
+  }
+  const bool waits = message.kind == ControlKind::kHint || message.kind == ControlKind::kGoal;
+  if (!waits && !results::IsLocked(run / "lock")) {
+    return Fail(ErrorCode::kUnavailable, "no process works on this run now; nobody would hear it");
+  }
+  const SystemClock clock;
+  auto posted = results::PostControl(run, message, clock);
+  return posted ? Status() : Fail(posted.error());
+}
+
+}  // namespace
 
 int ServeCommand(const ServeOptions& options, const Common& common) {
   results::LiveOptions live;
   live.runs = common.runs;
   live.port = options.port;
   live.token = results::NewToken();
+  live.control = PassOn;
   for (const std::string& name : options.runs) {
     auto found = FindRun(common.runs, name);
     if (!found) return Complain(found.error());

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/suggest.h"
+#include "search/goals.h"
 
 namespace grove::search {
 namespace {
@@ -37,6 +38,10 @@ constexpr IntField kInts[] = {
     {"patience", &SearchConfig::patience, 1, 1000, "rounds without a gain before it ends"},
     {"repairs", &SearchConfig::repairs, 0, 16, "repair turns per candidate"},
     {"calls", &SearchConfig::calls, 1, 1024, "requests to models in flight at a time"},
+    {"reserve", &SearchConfig::reserve, 0, 16,
+     "places for promising but slower kernels, beside the frontier"},
+    {"screen", &SearchConfig::screen, 0, 1,
+     "1: run every candidate in the emulator before it reaches a GPU"},
 };
 
 struct TextField {
@@ -50,8 +55,8 @@ constexpr TextField kTexts[] = {
     {"task", &SearchConfig::task, "what to make fast (grove tasks)"},
     {"model", &SearchConfig::model,
      "who writes: playbook, mailbox, openai:NAME or anthropic:NAME (docs/models.md)"},
-    {"policy", &SearchConfig::policy, "which kernels seed the next round"},
-    {"device", &SearchConfig::device, "auto, emulator, cuda or cuda:N"},
+    {"policy", &SearchConfig::policy, "which kernels seed the next round: beam, greedy, islands or puct"},
+    {"device", &SearchConfig::device, "auto, emulator, cuda, cuda:N, cuda:0,1 or all"},
     {"gpu", &SearchConfig::gpu, "the GPU whose time is modelled (grove devices)"},
     {"tasks", &SearchConfig::tasks, "folder of the tasks"},
     {"suite", &SearchConfig::suite,
@@ -215,6 +220,7 @@ std::string ToJson(const SearchConfig& config) {
   nlohmann::ordered_json json;
   for (const TextField& field : kTexts) json[field.name] = config.*field.member;
   json["cases"] = config.cases;
+  json["goals"] = config.goals;
   for (const IntField& field : kInts) json[field.name] = config.*field.member;
   json["seed"] = config.seed;
   json["models"] = nlohmann::ordered_json::array();
@@ -234,6 +240,9 @@ Status Validate(const SearchConfig& config) {
                                                         field.name, value, field.low, field.high));
     }
   }
+  for (const std::string& text : config.goals) {
+    if (auto goal = ParseGoal(text); !goal) return Failure(std::move(goal.error()));
+  }
   return CheckModels(config);
 }
 
@@ -244,7 +253,7 @@ Result<SearchConfig> ConfigFromJson(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) return bad("expected a JSON object");
   SearchConfig config;
-  std::vector<std::string> names = {"cases", "seed", "models", "limits"};
+  std::vector<std::string> names = {"cases", "goals", "seed", "models", "limits"};
   for (const IntField& field : kInts) names.emplace_back(field.name);
   for (const TextField& field : kTexts) names.emplace_back(field.name);
   for (const auto& [key, value] : json.items()) {
@@ -265,11 +274,12 @@ Result<SearchConfig> ConfigFromJson(std::string_view text) {
     } else if (key == "seed") {
       if (!value.is_number_integer()) return bad("seed must be a whole number");
       config.seed = value.get<std::uint64_t>();
-    } else if (key == "cases") {
-      if (!value.is_array()) return bad("cases must be a list of names");
+    } else if (key == "cases" || key == "goals") {
+      auto& list = key == "cases" ? config.cases : config.goals;
+      if (!value.is_array()) return bad(key + " must be a list of texts");
       for (const auto& name : value) {
-        if (!name.is_string()) return bad("cases must be a list of names");
-        config.cases.push_back(name.get<std::string>());
+        if (!name.is_string()) return bad(key + " must be a list of texts");
+        list.push_back(name.get<std::string>());
       }
     } else if (key == "models") {
       if (!value.is_array()) return bad("models must be a list");
