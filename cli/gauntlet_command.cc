@@ -14,6 +14,9 @@
 namespace grove::cli {
 namespace {
 
+// The cases of the gauntlet need at most a tenth of it.
+constexpr std::int64_t kBudget = std::int64_t{1} << 28;
+
 nlohmann::ordered_json ToJson(const eval::GauntletOutcome& outcome) {
   const eval::Verdict& got = outcome.got;
   nlohmann::ordered_json json = {{"name", outcome.name},
@@ -74,7 +77,9 @@ int GauntletCommand(const GauntletCommandOptions& options, const Common& common)
   auto gauntlet = eval::LoadGauntlet(
       options.folder.empty() ? eval::DefaultGauntletFolder() : options.folder, options.only);
   if (!gauntlet) return Complain(gauntlet.error());
-  auto machine = MakeMachine(common.bench);
+  WorkbenchOptions bench = common.bench;
+  bench.small_budget = kBudget;
+  auto machine = MakeMachine(bench);
   if (!machine) return Complain(machine.error());
 
   eval::GauntletOptions run;

@@ -216,9 +216,8 @@ Result<seeds::Task> Shorten(const GauntletTask& wanted, const fs::path& tasks) {
     bool found = false;
     for (std::size_t i = 0; i < whole->cases.size() && !found; ++i) {
       const seeds::Case& c = whole->cases[i];
-      const bool in_suite =
-          wanted.suite.empty() ||
-          std::find(c.suites.begin(), c.suites.end(), wanted.suite) != c.suites.end();
+      const bool in_suite = wanted.suite.empty() || std::find(c.suites.begin(), c.suites.end(),
+                                                              wanted.suite) != c.suites.end();
       if (c.name != names[n] || !in_suite) continue;
       found = true;
       task.cases.push_back(c);
@@ -285,7 +284,8 @@ Result<Gauntlet> LoadGauntlet(const fs::path& folder, std::string_view only) {
     if (!only.empty() && !Glob(only, at->path().filename().string())) continue;
     folders.push_back(at->path());
   }
-  if (error) return Fail(ErrorCode::kNotFound, fmt::format("{}: {}", folder.string(), error.message()));
+  if (error)
+    return Fail(ErrorCode::kNotFound, fmt::format("{}: {}", folder.string(), error.message()));
   if (folders.empty()) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("no program in {} matches '{}'", folder.string(), only));
