@@ -14,6 +14,8 @@ std::string_view ToString(ErrorCode code) {
       return "resource";
     case ErrorCode::kCancelled:
       return "cancelled";
+    case ErrorCode::kBudget:
+      return "budget";
     case ErrorCode::kInternal:
       return "internal";
   }

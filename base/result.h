@@ -17,6 +17,7 @@ enum class ErrorCode {
   kUnavailable,   // something outside is missing or down: retry later or install it
   kResource,      // disk full, read-only, out of memory: free it, then resume
   kCancelled,     // the user asked to stop: leave everything resumable
+  kBudget,        // a limit that the user set is reached: spend no more, end cleanly
   kInternal,      // a bug of ours or a broken file: report it
 };
 

@@ -13,6 +13,7 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/inspect_app.h"
 #include "cli/interrupt.h"
 
 namespace grove::cli {
@@ -129,6 +130,7 @@ int Dispatch(int argc, const char* const* argv) {
       ->required();
   show_app->add_option("--run", show_run, "the run (default: the last one)");
 
+  const InspectApp inspect(app);
   auto* runs_app = app.add_subcommand("runs", "the runs there are");
 
   EvalOptions eval;
@@ -143,6 +145,10 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--cases", common.bench.cases,
                    "scored or extra cases to time (default: the suite's scored ones)")
       ->delimiter(',');
+  eval_app
+      ->add_option("--profile", common.bench.profile,
+                   "of the task's checker: strict or competition (default: the task's)")
+      ->check(CLI::IsMember({"strict", "competition"}));
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);
 
@@ -152,6 +158,14 @@ int Dispatch(int argc, const char* const* argv) {
   std::string task;
   auto* tasks_show = tasks_app->add_subcommand("show", "one task: contract, cases, seed");
   tasks_show->add_option("name", task, "the task")->required();
+  LintCommandOptions lint;
+  auto* tasks_lint = tasks_app->add_subcommand("lint", "whether a task is fit to be searched");
+  auto* lint_task = tasks_lint->add_option("name", lint.task, "the task");
+  tasks_lint->add_flag("--all", lint.all, "every task there is")->excludes(lint_task);
+  tasks_lint->add_flag("--small", lint.small, "the cheapest case of each kind only");
+  std::string new_task;
+  auto* tasks_new = tasks_app->add_subcommand("new", "start a task: a folder from a template");
+  tasks_new->add_option("name", new_task, "the new task's name")->required();
   auto* devices_app =
       app.add_subcommand("devices", "the GPUs that are here, and those that can be modelled");
   auto* doctor_app =
@@ -198,9 +212,12 @@ int Dispatch(int argc, const char* const* argv) {
   if (resume_app->parsed()) return ResumeCommand(resume_run, common);
   if (tree_app->parsed()) return TreeCommand(tree, common);
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
+  if (const auto code = inspect.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);
+  if (tasks_lint->parsed()) return TasksLintCommand(lint, common);
+  if (tasks_new->parsed()) return TasksNewCommand(new_task, common);
   if (tasks_app->parsed()) return TasksCommand(suite, common);
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);

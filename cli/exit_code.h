@@ -22,6 +22,7 @@ inline ExitCode ExitCodeOf(const Error& error) {
       return kExitInterrupted;
     case ErrorCode::kUnavailable:
     case ErrorCode::kResource:
+    case ErrorCode::kBudget:
     case ErrorCode::kInternal:
       return kExitMachine;
   }

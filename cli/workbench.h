@@ -30,6 +30,9 @@ struct WorkbenchOptions {
   // Thread-instructions of one launch in the emulator, where cases are known to be small: a kernel
   // that never ends is found out sooner. 0 = the emulator's own limits.
   std::int64_t small_budget = 0;
+  // How strict the task's checker is, where it has one: strict, competition; empty = the task's
+  // own.
+  std::string profile;
 };
 
 struct Workbench {

@@ -62,6 +62,10 @@ Hash KernelProgram::identity() const {
   return HashTexts(texts);
 }
 
+std::size_t KernelProgram::size() const {
+  return Normalised(source).size() + CanonicalJson(plan).size();
+}
+
 Result<KernelProgram> MakeProgram(std::string_view source, std::string_view plan_json) {
   if (source.starts_with("\xef\xbb\xbf")) source.remove_prefix(3);
   if (plan_json.starts_with("\xef\xbb\xbf")) plan_json.remove_prefix(3);

@@ -84,6 +84,40 @@ VerdictKind KindOf(codegen::CompileOutcome::Status status) {
   return VerdictKind::kInfrastructure;
 }
 
+// What a checker's gates decide. The error is that of A = QR in the worst column.
+struct GateJudgement {
+  std::optional<Verdict> verdict;
+  double error = 0;
+  double tolerance = 0;
+};
+
+GateJudgement JudgeGates(const Case& task_case, Stage stage, const std::vector<Gate>& gates) {
+  GateJudgement judgement;
+  for (const Gate& gate : gates) {
+    if (gate.name == "A=QR") {
+      judgement.error = gate.value;
+      judgement.tolerance = gate.limit;
+    }
+    if (gate.passed() || judgement.verdict) continue;
+    const VerdictKind kind =
+        stage == Stage::kStability ? VerdictKind::kUnstable : VerdictKind::kWrongResult;
+    Verdict verdict = Failed(kind, stage, task_case, Describe(gate));
+    verdict.error = gate.value;
+    verdict.tolerance = gate.limit;
+    // A place that payloads can name: the first element of the column.
+    const seeds::Tensor* output = nullptr;
+    for (const seeds::Tensor& tensor : task_case.tensors) {
+      if (tensor.role == seeds::TensorRole::kOutput && output == nullptr) output = &tensor;
+    }
+    if (output != nullptr && gate.column >= 0 && output->shape.size() == 3) {
+      verdict.tensor = output->name;
+      verdict.element = gate.matrix * output->shape[1] * output->shape[2] + gate.column;
+    }
+    judgement.verdict = std::move(verdict);
+  }
+  return judgement;
+}
+
 // What a comparison says about a candidate.
 struct Judgement {
   std::optional<Verdict> verdict;  // when it failed, or is of a lower class
@@ -138,10 +172,17 @@ std::string Difference(const seeds::Tensor& tensor, const ErrorReport& report,
 // Judges the errors of every output tensor of one case against the demanded class, or against
 // `granted` where an earlier case has shown that the kernel is of a lower one.
 Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
-                const std::vector<ErrorReport>& errors,
+                const std::vector<ErrorReport>& errors, const std::vector<Gate>& gates,
                 std::optional<seeds::PrecisionClass> granted) {
   const Case& task_case = task.cases[case_index];
   Judgement judgement;
+  if (!gates.empty()) {
+    GateJudgement by_gates = JudgeGates(task_case, stage, gates);
+    judgement.verdict = std::move(by_gates.verdict);
+    judgement.error = by_gates.error;
+    judgement.tolerance = by_gates.tolerance;
+    return judgement;
+  }
   std::size_t output = 0;
   for (const seeds::Tensor& tensor : task_case.tensors) {
     if (tensor.role != seeds::TensorRole::kOutput) continue;
@@ -203,11 +244,18 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Create(const seeds::Task& task,
   }
   std::unique_ptr<Evaluator> evaluator(new Evaluator(task, compiler, device, std::move(options)));
 
+  evaluator->contexts_.resize(task.cases.size());
+  if (task.checker != seeds::Checker::kReference) {
+    for (std::size_t i = 0; i < task.cases.size(); ++i) {
+      evaluator->contexts_[i].task = &task;
+      evaluator->contexts_[i].case_index = i;
+    }
+    return evaluator;
+  }
   auto reference = codegen::MakeProgram(task.reference.source, task.reference.plan);
   if (!reference) {
     return Fail(std::move(reference.error()), fmt::format("reference of task {}", task.name));
   }
-  evaluator->contexts_.resize(task.cases.size());
   std::mutex mutex;
   std::optional<Error> first_error;
   tbb::parallel_for(std::size_t{0}, task.cases.size(), [&](std::size_t i) {
@@ -286,6 +334,10 @@ struct Evaluator::Run {
   std::optional<seeds::PrecisionClass> granted;
   std::optional<Verdict> lower;
 
+  // What Compile made for the case that is checked first.
+  std::optional<PreparedOrVerdict> early{};
+  std::size_t first_index = 0;
+
   // What one check of one case came to. Its errors are judged when it is absorbed: what a case may
   // err depends on the class that earlier ones have shown.
   struct CaseResult {
@@ -305,7 +357,7 @@ struct Evaluator::Run {
       if (!outcome) return false;
       if (outcome->fault || outcome->unwritten_tensor) return true;
       const Stage stage = StageOf(context->task_case().role);
-      return Judge(*context->task, context->case_index, stage, outcome->errors,
+      return Judge(*context->task, context->case_index, stage, outcome->errors, outcome->gates,
                    seeds::PrecisionClass::kFp8)
           .failed();
     }
@@ -319,7 +371,8 @@ struct Evaluator::Run {
     result.runs = runs;
 
     const StopWatch compile_watch;
-    auto prepared = self.Prepare(program, task_case);
+    auto prepared = early && first_index == context.case_index ? Result<PreparedOrVerdict>(*early)
+                                                               : self.Prepare(program, task_case);
     if (!prepared) {
       result.error = std::move(prepared.error());
       return result;
@@ -391,7 +444,11 @@ struct Evaluator::Run {
     Judgement judgement;
     judgement.verdict = FaultOf(outcome, stage, task_case);
     if (!judgement.verdict) {
-      judgement = Judge(*context.task, context.case_index, stage, outcome.errors, granted);
+      judgement =
+          Judge(*context.task, context.case_index, stage, outcome.errors, outcome.gates, granted);
+      for (Gate& gate : outcome.gates) {
+        evaluation.gates.push_back({task_case.name, std::move(gate)});
+      }
     }
     // A bf16 check says nothing of the class of an fp16 kernel.
     const seeds::PrecisionClass demanded = self.task_.demanded;
@@ -419,18 +476,8 @@ struct Evaluator::Run {
     return false;
   }
 
-  Result<Evaluation> Evaluate() {
-    evaluation.stages.push_back({Stage::kParse, "", true, Milliseconds(0), 0, 0});
-    if (auto done = Check(); !done)
-      return Failure(std::move(done.error()));
-    else if (*done)
-      return std::move(evaluation);
-    if (auto timed = TimeAll(); !timed) return Failure(std::move(timed.error()));
-    return std::move(evaluation);
-  }
-
-  // The check stages; true when one of them ended the evaluation.
-  Result<bool> Check() {
+  // The indices of the check cases, in the order of their stages.
+  std::vector<std::size_t> CheckOrder() const {
     const auto& cases = self.task_.cases;
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -441,6 +488,29 @@ struct Evaluator::Run {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return StageOf(cases[a].role) < StageOf(cases[b].role);
     });
+    return order;
+  }
+
+  // Compiles for the case that is checked first; true when that ended the evaluation.
+  Result<bool> Compile() {
+    evaluation.stages.push_back({Stage::kParse, "", true, Milliseconds(0), 0, 0});
+    const auto order = CheckOrder();
+    if (order.empty()) return false;
+    first_index = order.front();
+    const StopWatch watch;
+    auto prepared = self.Prepare(program, self.task_.cases[first_index]);
+    if (!prepared) return Failure(std::move(prepared.error()));
+    early = std::move(*prepared);
+    if (early->prepared) return false;
+    evaluation.stages.push_back(
+        {Stage::kCompile, self.task_.cases[first_index].name, false, watch.elapsed(), 0, 0});
+    evaluation.verdict = early->verdict;
+    return true;
+  }
+
+  // The check stages; true when one of them ended the evaluation.
+  Result<bool> Check() {
+    const auto order = CheckOrder();
     if (order.empty()) return false;
     // The first case alone: most candidates that fail do so here, and cheaply.
     CaseResult first = CheckCase(self.contexts_[order[0]], true, self.options_.determinism_runs);
@@ -474,12 +544,7 @@ struct Evaluator::Run {
     int scored = 0;
     for (std::size_t i = 0; i < self.task_.cases.size(); ++i) {
       const Case& task_case = self.task_.cases[i];
-      if (task_case.role != CaseRole::kScored) continue;
-      const auto& wanted = self.options_.cases;
-      if (!wanted.empty() &&
-          std::find(wanted.begin(), wanted.end(), task_case.name) == wanted.end()) {
-        continue;
-      }
+      if (!self.Timed(task_case)) continue;
       auto time = TimeCase(i);
       if (!time) return Failure(std::move(time.error()));
       if (!*time) return {};
@@ -492,7 +557,7 @@ struct Evaluator::Run {
       evaluation.verdict.kind = VerdictKind::kPass;
       evaluation.verdict.stage = Stage::kRecheck;
       evaluation.verdict.case_name.clear();
-      evaluation.verdict.message.clear();
+      evaluation.verdict.message = LeastMargins();
     }
     if (scored > 0) evaluation.score = Nanoseconds(std::exp(log_sum / scored));
     std::int64_t longest = 1;
@@ -503,6 +568,28 @@ struct Evaluator::Run {
       evaluation.measured_class = std::max(*evaluation.measured_class, *granted);
     }
     return {};
+  }
+
+  // "least margins to the gates: QtA=R 1830x (n512), ..."; empty when the task has no checker.
+  std::string LeastMargins() const {
+    std::vector<const GateRecord*> least;
+    for (const GateRecord& record : evaluation.gates) {
+      if (record.gate.name == "finite") continue;
+      const auto same = std::find_if(least.begin(), least.end(), [&](const GateRecord* other) {
+        return other->gate.name == record.gate.name;
+      });
+      if (same == least.end()) {
+        least.push_back(&record);
+      } else if (record.gate.margin() < (*same)->gate.margin()) {
+        *same = &record;
+      }
+    }
+    std::string text;
+    for (const GateRecord* record : least) {
+      text += fmt::format("{}{} ({})", text.empty() ? "least margins to the gates: " : ", ",
+                          DescribeMargins({&record->gate, 1}), record->case_name);
+    }
+    return text;
   }
 
   // The time of one scored case; nullopt when the verdict is a failure.
@@ -544,9 +631,10 @@ struct Evaluator::Run {
                                    outcome->time.count(), floor.count(), spec.name));
     }
     evaluation.stages.push_back({Stage::kTiming, task_case.name, !verdict, watch.elapsed(), 0, 0});
-    if (!verdict && !outcome->errors.empty()) {
+    if (!verdict && (!outcome->errors.empty() || !outcome->gates.empty())) {
       stage = Stage::kRecheck;
-      judgement = Judge(*context.task, index, stage, outcome->errors, granted);
+      judgement = Judge(*context.task, index, stage, outcome->errors, outcome->gates, granted);
+      for (const Gate& gate : outcome->gates) evaluation.gates.push_back({task_case.name, gate});
       evaluation.stages.push_back({stage, task_case.name, !judgement.failed(), Milliseconds(0),
                                    judgement.error, judgement.tolerance});
       evaluation.worst_error = std::max(evaluation.worst_error, judgement.error);
@@ -566,6 +654,7 @@ struct Evaluator::Run {
                                   task_case.flops, task_case.min_bytes);
     time.checked_share = outcome->checked_share;
     time.note = std::move(outcome->note);
+    if (!outcome->gates.empty()) time.note += "; margins " + DescribeMargins(outcome->gates);
     time.launches = std::move(outcome->launches);
     time.min = outcome->min;
     time.q3 = outcome->q3;
@@ -574,15 +663,80 @@ struct Evaluator::Run {
     time.throttled = outcome->throttled;
     time.mean_clock_ghz = outcome->mean_clock_ghz;
     time.empty_kernel = outcome->empty_kernel;
+    time.gpu_uuid = std::move(outcome->gpu_uuid);
     evaluation.modelled = evaluation.modelled || outcome->modelled;
     evaluation.times.push_back(std::move(time));
     return std::optional<Nanoseconds>(outcome->time);
   }
 };
 
+struct Evaluator::Steps::Impl {
+  codegen::KernelProgram program;
+  Run run;
+  Impl(const Evaluator& evaluator, codegen::KernelProgram text)
+      : program(std::move(text)), run{evaluator, program, {}} {}
+};
+Evaluator::Steps::Steps(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Evaluator::Steps::Steps(Steps&&) noexcept = default;
+Evaluator::Steps& Evaluator::Steps::operator=(Steps&&) noexcept = default;
+Evaluator::Steps::~Steps() = default;
+Result<bool> Evaluator::Steps::Compile() { return impl_->run.Compile(); }
+Result<bool> Evaluator::Steps::Check() { return impl_->run.Check(); }
+Status Evaluator::Steps::Time() { return impl_->run.TimeAll(); }
+Evaluation Evaluator::Steps::Take() { return std::move(impl_->run.evaluation); }
+
+Evaluator::Steps Evaluator::Begin(codegen::KernelProgram program) const {
+  return Steps(std::make_unique<Steps::Impl>(*this, std::move(program)));
+}
+
 Result<Evaluation> Evaluator::Evaluate(const codegen::KernelProgram& program) const {
-  Run run{*this, program, {}};
-  return run.Evaluate();
+  Steps steps = Begin(program);
+  auto ended = steps.Compile();
+  if (ended && !*ended) ended = steps.Check();
+  if (!ended) return Failure(std::move(ended.error()));
+  if (!*ended) {
+    if (auto timed = steps.Time(); !timed) return Failure(std::move(timed.error()));
+  }
+  return steps.Take();
+}
+
+bool Evaluator::Timed(const Case& task_case) const {
+  if (task_case.role != CaseRole::kScored) return false;
+  const auto& wanted = options_.cases;
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), task_case.name) != wanted.end();
+}
+
+Result<std::vector<CasePair>> Evaluator::ComparePair(
+    const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) const {
+  std::vector<CasePair> pairs;
+  for (std::size_t i = 0; i < task_.cases.size(); ++i) {
+    const Case& task_case = task_.cases[i];
+    if (!Timed(task_case)) continue;
+    CasePair& pair = pairs.emplace_back();
+    pair.case_name = task_case.name;
+    Prepared prepared[2];
+    const codegen::KernelProgram* programs[] = {&incumbent, &challenger};
+    for (int k = 0; k < 2; ++k) {
+      auto one = Prepare(*programs[k], task_case);
+      if (!one) return Failure(std::move(one.error()));
+      if (!one->prepared) {
+        pair.outcome.fault = ExecutionFault{one->verdict.kind, std::move(one->verdict.message)};
+        return pairs;
+      }
+      prepared[k] = std::move(*one->prepared);
+    }
+    PairRequest request;
+    request.context = &contexts_[i];
+    request.base = &prepared[0];
+    request.challenger = &prepared[1];
+    // Not the draw that the timing used: a winner must win on other inputs as well.
+    request.seed = DrawSeed(~options_.seed, i, Stage::kTiming);
+    auto outcome = device_.TimePair(request);
+    if (!outcome) return Failure(std::move(outcome.error()));
+    pair.outcome = std::move(*outcome);
+    if (pair.outcome.fault) return pairs;
+  }
+  return pairs;
 }
 
 }  // namespace grove::eval

@@ -46,6 +46,19 @@ struct CaseTime {
   int throttled = 0;            // samples dropped
   double mean_clock_ghz = 0;    // 0 = not known
   Nanoseconds empty_kernel{0};  // measured the same way; 0 = not measured
+  std::string gpu_uuid;         // of the physical GPU that measured; empty when modelled
+};
+
+// Two programs measured interleaved on one scored case, on one physical GPU.
+struct CasePair {
+  std::string case_name;
+  PairOutcome outcome;
+};
+
+// What a task's checker measured of one case (worst draw of it).
+struct GateRecord {
+  std::string case_name;
+  Gate gate;
 };
 
 // Resources of one compiled kernel in one scored case.
@@ -59,6 +72,7 @@ struct Evaluation {
   std::vector<StageRecord> stages;
   std::vector<CaseTime> times;  // one per scored case, when timed
   std::vector<KernelRecord> kernels;
+  std::vector<GateRecord> gates;  // of every case checked, when the task has a checker
   std::optional<seeds::PrecisionClass> measured_class;  // by worst_error
   double worst_error = 0;            // relative L2, over the ordinary cases of the task's class
   std::optional<Nanoseconds> score;  // geometric mean over the scored cases; only with kPass
@@ -86,6 +100,34 @@ class Evaluator {
   // A candidate's failure is data; an Error is ours (no compiler, no device).
   Result<Evaluation> Evaluate(const codegen::KernelProgram& program) const;
 
+  // Measures `challenger` beside `incumbent` on every case that Evaluate times, on inputs of their
+  // own. Ends at the first case where one of them does not get through (its outcome has a fault).
+  // kUnavailable on a device that does not measure.
+  Result<std::vector<CasePair>> ComparePair(const codegen::KernelProgram& incumbent,
+                                            const codegen::KernelProgram& challenger) const;
+
+  // The same in three steps, so that the steps of different programs overlap: a machine that times
+  // one can compile the next. One thread at a time; the evaluator must outlive it.
+  class Steps {
+   public:
+    Steps(Steps&&) noexcept;
+    Steps& operator=(Steps&&) noexcept;
+    ~Steps();
+    // REQUIRES: called in this order, the next only after false. true: the verdict is reached.
+    // Errors as of Evaluate.
+    Result<bool> Compile();  // for the first check case; the others are compiled as they are checked
+    Result<bool> Check();
+    Status Time();
+    Evaluation Take();  // once, at the end
+
+   private:
+    friend class Evaluator;
+    struct Impl;
+    explicit Steps(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+  };
+  Steps Begin(codegen::KernelProgram program) const;
+
   // Verdict of text that did not become a program.
   static Evaluation ParseFailure(const Error& error);
 
@@ -100,6 +142,7 @@ class Evaluator {
     Verdict verdict;
     Milliseconds compile_time{0};
   };
+  bool Timed(const seeds::Case& task_case) const;  // whether Evaluate times it
   Result<PreparedOrVerdict> Prepare(const codegen::KernelProgram& program,
                                     const seeds::Case& task_case) const;
 

@@ -12,10 +12,10 @@ namespace grove::ideas {
 namespace {
 
 // Names of the sections of all prompts.
-constexpr std::array<std::string_view, 17> kSections = {
+constexpr std::array<std::string_view, 19> kSections = {
     "task",  "device",  "parent",   "lineage",  "tried_here", "tried_elsewhere",
     "hints", "goal",    "playbook", "request",  "idea",       "rules",
-    "reply", "failure", "failed",   "attempts", "branch"};
+    "reply", "failure", "failed",   "attempts", "branch", "proposed", "refusals"};
 
 std::string Size(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
@@ -27,6 +27,10 @@ std::string DescribeInput(const seeds::Tensor& tensor) {
   const seeds::Distribution& d = tensor.distribution;
   if (tensor.role != seeds::TensorRole::kInput) return {};
   if (d.kind == seeds::Distribution::Kind::kNormal && d.a == 0 && d.b == 1) return {};
+  if (d.kind == seeds::Distribution::Kind::kMatrix) {
+    return fmt::format("{} matrices: {}, {:g} decimal orders", tensor.name,
+                       seeds::Name(d.structure), d.a);
+  }
   return fmt::format("{} {}({:g}, {:g})", tensor.name, seeds::Name(d.kind), d.a, d.b);
 }
 
@@ -91,6 +95,14 @@ std::string DescribeTried(const TriedIdea& tried) {
   std::string line =
       fmt::format("{} [{}]: {}", tried.title, Name(tried.category), Name(tried.outcome));
   if (tried.gain) line += fmt::format(", {:.2f}x", *tried.gain);
+  if (tried.tries > 1) {
+    line += fmt::format(" ({} implementations: {} compiled, {} correct", tried.tries,
+                        tried.compiled, tried.correct);
+    if (tried.median_gain && tried.correct > 1) {
+      line += fmt::format(", median {:.2f}x", *tried.median_gain);
+    }
+    line += ")";
+  }
   if (!tried.note.empty()) line += "; " + tried.note;
   // One line each, whatever the texts hold.
   std::replace_if(

@@ -1,14 +1,10 @@
 #include "ideas/idea_prompt.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <kainjow/mustache.hpp>
 
 #include "base/files.h"
-#include "base/hash.h"
 
 namespace grove::ideas {
 namespace {
@@ -57,6 +53,8 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context,
   SetLines(data, "tried_elsewhere", DescribeAll(context.tried_elsewhere));
   SetLines(data, "playbook", ShieldAll(context.playbook));
   SetLines(data, "hints", ShieldAll(context.hints));
+  SetLines(data, "proposed", ShieldAll(context.proposed));
+  SetLines(data, "refusals", ShieldAll(context.refusals));
   data.set("goal", Shield(context.goal));
   data.set("has_goal", !context.goal.empty());
   data.set("wanted", fmt::to_string(context.wanted));
@@ -76,29 +74,6 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context,
   }
   request.messages.push_back({llm::Message::Author::kUser, prompt});
   return request;
-}
-
-std::vector<std::string> SelectExcerpt(const std::vector<llm::PlaybookTip>& tips,
-                                       std::string_view family, std::int64_t round, double share) {
-  std::vector<const llm::PlaybookTip*> pool;
-  for (const llm::PlaybookTip& tip : tips) {
-    if (tip.family == family) pool.push_back(&tip);
-  }
-  // An order that has nothing to do with that of the files, the same in every run.
-  std::sort(pool.begin(), pool.end(), [](const auto* a, const auto* b) {
-    const Hash left = HashText(a->id), right = HashText(b->id);
-    return left != right ? left < right : a->id < b->id;
-  });
-  std::vector<std::string> excerpt;
-  if (pool.empty()) return excerpt;
-  const double exact = std::clamp(share, 0.0, 1.0) * static_cast<double>(pool.size());
-  const std::size_t count = std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(exact)));
-  const std::size_t start = static_cast<std::size_t>(std::max<std::int64_t>(0, round)) * count;
-  for (std::size_t i = 0; i < std::min(count, pool.size()); ++i) {
-    const llm::PlaybookTip& tip = *pool[(start + i) % pool.size()];
-    excerpt.push_back(fmt::format("{} [{}]: {}", tip.title, tip.category, tip.rationale));
-  }
-  return excerpt;
 }
 
 }  // namespace grove::ideas

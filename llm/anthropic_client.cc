@@ -115,6 +115,7 @@ class AnthropicClient final : public Client {
     if (!options_.stream) http.limits.first_byte = http.limits.total;
     http.body = Body(request, model);
     MessagesReader reader(options_.key_name, options_.key);
+    reader.TellText(request.on_text);
     auto outcome = transport_->Post(std::move(http), reader, std::move(stop));
     if (!outcome) return Failure(std::move(outcome.error()));
     return MakeReply(reader.answer(), request, *outcome, options_.key,

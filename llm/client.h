@@ -34,6 +34,10 @@ struct Request {
   // Distinguishes siblings: the same prompt with another seed is another sample.
   std::uint64_t seed = 0;
   std::vector<std::string> stop;
+  // Called with all of the reply's text so far whenever more of it has come, by clients that get
+  // it in pieces; on a thread of the client, before Complete returns. After an attempt that broke
+  // off, the text starts again. No part of the request: neither sent nor stored.
+  std::function<void(std::string_view)> on_text;
 };
 
 struct Usage {

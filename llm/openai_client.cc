@@ -127,6 +127,7 @@ class OpenAiClient final : public Client {
                                       : "Accept: application/json"};
       http.body = Body(request, model, dropped, completion_field);
       ChatReader reader(options_.key_name, options_.key);
+      reader.TellText(request.on_text);
       auto outcome = transport_->Post(std::move(http), reader, stop);
       if (outcome) {
         return MakeReply(reader.answer(), request, *outcome, options_.key,

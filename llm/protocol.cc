@@ -298,7 +298,9 @@ void ProtocolReader::OnSse(const SseEvent& event) {
     FailWith(*error);
     return;
   }
+  const std::size_t before = answer_.text.size();
   OnEvent(event, parsed);
+  if (on_text_ && answer_.text.size() > before) on_text_(answer_.text);
 }
 
 void ProtocolReader::NotTheProtocol(std::string_view what) {

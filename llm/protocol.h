@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -67,6 +68,8 @@ class ProtocolReader : public ResponseReader {
   AttemptFailure Refused(const ResponseHead& head, std::string_view body) final;
 
   const Answer& answer() const { return answer_; }
+  // Told the text so far after every event that brought more of it (Request::on_text).
+  void TellText(std::function<void(std::string_view)> on_text) { on_text_ = std::move(on_text); }
   // Of the last attempt that was refused by status.
   const std::optional<Refusal>& refusal() const { return refusal_; }
 
@@ -95,6 +98,7 @@ class ProtocolReader : public ResponseReader {
   std::optional<SseParser> parser_;
   std::optional<AttemptFailure> failure_;
   std::optional<Refusal> refusal_;
+  std::function<void(std::string_view)> on_text_;
 };
 
 // The reply, its usage estimated (and labelled) where the report is missing or cannot be. The key

@@ -17,6 +17,15 @@ namespace {
 
 constexpr std::size_t kNameLimit = 100;
 
+// Room for the numbers of a round and the branches of an idea in an id.
+constexpr std::int64_t kNumbers = 1 << 16;
+constexpr std::int64_t kBranches = 1 << 8;
+
+std::int64_t IdOf(int round, int number) {
+  if (number >= kNumbers) Throw(ErrorCode::kInternal, "a round has at most 65535 ideas");
+  return (round * kNumbers + number) * kBranches;
+}
+
 std::string DimsJson(const std::vector<seeds::Dim>& dims) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const seeds::Dim& dim : dims) json[dim.name] = dim.value;
@@ -95,10 +104,11 @@ void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
   for (const CaseTimeRow& t : e.case_times) {
     Query(c,
           "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-          "?, ?)",
+          "?, ?, ?)",
           id, t.case_name, t.kind, t.mode, t.time.count(), ns(t.low), ns(t.high),
           Finite(t.floor.count()), Finite(t.class_floor.count()), t.bound, Finite(t.dram_bytes),
-          Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note)
+          Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note,
+          t.gpu_uuid)
         .Run();
   }
   for (const KernelRow& k : e.kernels) {
@@ -127,6 +137,10 @@ Status MakeFolder(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+std::string DuplicateMessage(std::string_view of) {
+  return fmt::format("the same program as {}", of);
+}
 
 Status CheckRunName(std::string_view name) {
   const bool good = !name.empty() && name.size() <= kNameLimit && name[0] != '.' &&
@@ -396,13 +410,15 @@ Result<std::vector<IdeaId>> Store::RecordIdeas(RoundId round, CandidateId parent
     int ordinal = 0;
     for (const IdeaDraft& idea : ideas) {
       const int number = idea.number > 0 ? idea.number : next;
+      ordinal = idea.ordinal > 0 ? idea.ordinal : ordinal + 1;
       const int inserted =
           Query(c,
-                "INSERT INTO ideas (round, parent, ordinal, number, name, title, category, "
-                "rationale, expected_gain, call) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "INSERT INTO ideas (id, round, parent, ordinal, number, name, title, category, "
+                "rationale, expected_gain, call) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT (round, parent, ordinal) DO NOTHING",
-                round, parent, ++ordinal, number, fmt::format("r{}.i{}", round_number, number),
-                idea.title, idea.category, idea.rationale, idea.expected_gain, call)
+                IdOf(round_number, number), round, parent, ordinal, number,
+                fmt::format("r{}.i{}", round_number, number), idea.title, idea.category,
+                idea.rationale, idea.expected_gain, call)
               .Run();
       if (inserted > 0) next = std::max(next, number + 1);
       Query row(c, "SELECT id FROM ideas WHERE round = ? AND parent = ? AND ordinal = ?", round,
@@ -416,12 +432,15 @@ Result<std::vector<IdeaId>> Store::RecordIdeas(RoundId round, CandidateId parent
 
 Result<CandidateId> Store::RequestCandidate(IdeaId idea, int branch) {
   return impl_->Transact([&](Connection& c) {
-    if (branch < 1) Throw(ErrorCode::kInternal, "branches are counted from 1");
+    if (branch < 1 || branch >= kBranches) {
+      Throw(ErrorCode::kInternal, fmt::format("branches are counted from 1 to {}", kBranches - 1));
+    }
     Query(c,
-          "INSERT INTO candidates (name, round, idea, parent, branch, turn, status) "
-          "SELECT name || '.b' || ?2, round, id, parent, ?2, 0, 'requested' FROM ideas "
+          "INSERT INTO candidates (id, name, round, idea, parent, branch, turn, status) "
+          "SELECT (SELECT number FROM rounds WHERE id = ideas.round) * ?3 + number * ?4 + ?2, "
+          "name || '.b' || ?2, round, id, parent, ?2, 0, 'requested' FROM ideas "
           "WHERE id = ?1 ON CONFLICT (idea, branch) DO NOTHING",
-          idea, branch)
+          idea, branch, kNumbers * kBranches, kBranches)
         .Run();
     Query row(c, "SELECT id FROM candidates WHERE idea = ? AND branch = ?", idea, branch);
     if (!row.Step()) {
@@ -495,6 +514,73 @@ Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& ev
         .Run();
     InsertEvaluation(c, candidate, evaluation);
     SettleAll(c, "evaluation " + name, cost, impl_->clock.WallTime());
+    return true;
+  });
+}
+
+Result<bool> Store::RecordPromotion(const PromotionRow& promotion) {
+  return impl_->Transact(
+      [&](Connection& c) { return InsertPromotion(c, promotion, impl_->clock.WallTime()); });
+}
+
+Status Store::RecordProfile(CandidateId candidate, std::string_view summary,
+                            std::string_view report) {
+  return impl_->Transact([&](Connection& c) {
+    PutProfile(c, candidate, summary, report, impl_->clock.WallTime());
+  });
+}
+
+Status Store::SetBaselines(std::span<const BaselineRow> rows) {
+  return impl_->Transact([&](Connection& c) {
+    for (const BaselineRow& row : rows) PutBaseline(c, row);
+  });
+}
+
+Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
+  return impl_->Transact([&](Connection& c) {
+    std::string name;
+    {
+      Query row(c, "SELECT status, name FROM candidates WHERE id = ?", to);
+      if (!row.Step()) {
+        Throw(ErrorCode::kNotFound, fmt::format("the run has no candidate {}", to.value));
+      }
+      if (row.Enum<CandidateStatus>(0) == CandidateStatus::kEvaluated) return false;
+      name = row.Text(1);
+    }
+    {
+      Query row(c, "SELECT 1 FROM candidates a JOIN candidates b ON b.identity = a.identity "
+                   "WHERE a.id = ? AND b.id = ? AND a.verdict = 'pass'",
+                from, to);
+      if (!row.Step()) {
+        Throw(ErrorCode::kInternal,
+              fmt::format("candidate {} has no verdict that {} could take", from.value, name));
+      }
+    }
+    Query(c,
+          "UPDATE candidates SET (status, verdict, stage, case_name, message, input_seed, tensor, "
+          "element, expected, got, error, tolerance, precision, score_ns, score_kind) = (SELECT "
+          "status, verdict, stage, case_name, message, input_seed, tensor, element, expected, got, "
+          "error, tolerance, precision, score_ns, score_kind FROM candidates WHERE id = ?1) "
+          "WHERE id = ?2",
+          from, to)
+        .Run();
+    for (const char* table : {"stages", "case_times", "kernels", "samples"}) {
+      Query(c, fmt::format("UPDATE {} SET candidate = ? WHERE candidate = ?", table), to, from)
+          .Run();
+    }
+    Query(c, "INSERT INTO stages VALUES (?, 0, 'parse', '', 'duplicate', 0)", from).Run();
+    Query(c,
+          "UPDATE candidates SET verdict = 'duplicate', stage = 'parse', case_name = '', "
+          "input_seed = 0, tensor = '', element = -1, expected = 0, got = 0, error = 0, "
+          "tolerance = 0, precision = '', score_ns = NULL, score_kind = NULL WHERE id = ?",
+          from)
+        .Run();
+    Query(c,
+          "UPDATE candidates SET message = ? WHERE verdict = 'duplicate' AND id <> ?2 AND "
+          "(round, identity) = (SELECT round, identity FROM candidates WHERE id = ?3)",
+          DuplicateMessage(name), to, from)
+        .Run();
+    SettleAll(c, "evaluation " + name, {}, impl_->clock.WallTime());
     return true;
   });
 }

@@ -50,6 +50,7 @@ struct IdeaDraft {
   std::string title, category, rationale;
   std::optional<double> expected_gain;  // factor over the parent
   int number = 0;                       // in the round; 0 = the next free one
+  int ordinal = 0;                      // among the parent's, from 1; 0 = its place in the span
 };
 
 // What a model wrote for a candidate. Texts are missing when the reply held nothing usable.
@@ -84,6 +85,8 @@ struct StoreOptions {
 
 // kInvalidInput for what cannot be a run's name (empty, too long, path separators, leading '.').
 Status CheckRunName(std::string_view name);
+// The message of a duplicate's verdict: "the same program as r1.i2.b1".
+std::string DuplicateMessage(std::string_view of);
 // The request as stored: JSON with model, messages, limits and seed, keys in a fixed order. Invalid
 // UTF-8 is replaced. Its HashText is CallRow::request.
 std::string RequestJson(const llm::Request& request);
@@ -124,7 +127,9 @@ class Store {
   Status FinishRound(RoundId round, std::span<const FrontierEntry> frontier);
   // The task's own seed, "seed", as kReceived.
   Result<CandidateId> RecordSeed(const ProgramDraft& program);
-  // Ordinals are positions in `ideas`, from 1. Ids in the same order.
+  // Ordinals are positions in `ideas`, from 1, unless the draft says another. Ids in the same order;
+  // an id follows from round and number alone, a candidate's from its idea and branch, so the ids
+  // of a run do not depend on what arrived first and are sorted as the names are.
   Result<std::vector<IdeaId>> RecordIdeas(RoundId round, CandidateId parent, CallId call,
                                           std::span<const IdeaDraft> ideas);
   // branch >= 1.
@@ -141,6 +146,19 @@ class Store {
   // any stage one is made from the verdict.
   Result<bool> RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
                              std::span<const Amount> cost = {});
+
+  // A contest for the first place, with its cases and samples. false: these two have met before, and
+  // what is stored stays.
+  Result<bool> RecordPromotion(const PromotionRow& promotion);
+  // What a profiler said of a candidate, in short and in full; replaces an earlier profile.
+  Status RecordProfile(CandidateId candidate, std::string_view summary, std::string_view report);
+  // Baselines known for this run's cases; replaces those of the same case, name and GPU.
+  Status SetBaselines(std::span<const BaselineRow> rows);
+  // Gives the verdict of `from`, and every row of its evaluation, to `to`, which has none yet and the
+  // same program; `from` and the round's other duplicates of it become duplicates of `to`. For
+  // programs that turn out to be equal after the wrong one of them was evaluated. false: `to` had a
+  // verdict, and nothing changed.
+  Result<bool> MoveVerdict(CandidateId from, CandidateId to);
 
   // --- models ---
   // Before a request is sent: stores it as kPending with its reservations. When the key is already

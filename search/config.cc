@@ -23,6 +23,7 @@ constexpr IntField kInts[] = {
     {"rounds", &SearchConfig::rounds, 1, 1000},     {"ideas", &SearchConfig::ideas, 1, 64},
     {"branches", &SearchConfig::branches, 1, 64},   {"frontier", &SearchConfig::frontier, 1, 64},
     {"patience", &SearchConfig::patience, 1, 1000}, {"repairs", &SearchConfig::repairs, 0, 16},
+    {"calls", &SearchConfig::calls, 1, 1024},
 };
 
 struct TextField {
@@ -32,8 +33,9 @@ struct TextField {
 
 constexpr TextField kTexts[] = {
     {"task", &SearchConfig::task},     {"model", &SearchConfig::model},
-    {"device", &SearchConfig::device}, {"gpu", &SearchConfig::gpu},
-    {"tasks", &SearchConfig::tasks},   {"suite", &SearchConfig::suite},
+    {"policy", &SearchConfig::policy}, {"device", &SearchConfig::device},
+    {"gpu", &SearchConfig::gpu},       {"tasks", &SearchConfig::tasks},
+    {"suite", &SearchConfig::suite},
 };
 
 }  // namespace

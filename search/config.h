@@ -13,6 +13,7 @@ namespace grove::search {
 struct SearchConfig {
   std::string task;
   std::string model = "playbook";
+  std::string policy = "beam";  // which kernels seed the next round: search/policy.h
   std::string device = "auto";
   std::string gpu = "H200";        // which GPU the emulator models
   std::string tasks;               // folder of the tasks, absolute; empty = the program's own
@@ -23,7 +24,8 @@ struct SearchConfig {
   int branches = 2;        // candidates per idea
   int frontier = 3;        // kernels carried into the next round
   int patience = 4;        // rounds without a gain before the search ends
-  int repairs = 1;         // repair turns per candidate
+  int repairs = 2;         // repair turns per candidate
+  int calls = 16;          // model calls in flight at once
   std::uint64_t seed = 1;  // of inputs and of the model's samples
 };
 

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+
+#include <fmt/format.h>
 
 #include "codegen/implement.h"
 #include "eval/model/cost_model.h"
 #include "ideas/idea_prompt.h"
+#include "search/stagnation.h"
 
 namespace grove::search {
 namespace {
@@ -14,10 +18,7 @@ using ideas::KernelFacts;
 using ideas::TriedIdea;
 using results::CandidateRow;
 using results::IdeaRow;
-using results::RunData;
 
-// A gain or loss within this share is a tie.
-constexpr double kTie = 0.02;
 // Ideas from elsewhere that a prompt lists, newest first.
 constexpr std::size_t kElsewhere = 24;
 
@@ -37,54 +38,80 @@ ideas::DeviceFacts FactsOf(const eval::Device& device) {
   return facts;
 }
 
-std::vector<const CandidateRow*> SiblingsOf(const RunData& data, IdeaId idea) {
-  std::vector<const CandidateRow*> siblings;
-  for (const CandidateRow& candidate : data.candidates) {
-    if (candidate.idea == idea) siblings.push_back(&candidate);
-  }
-  return siblings;
+}  // namespace
+
+ideas::Idea IdeaOf(const IdeaRow& row) {
+  ideas::Idea idea;
+  idea.title = row.title;
+  idea.category = ideas::NearestCategory(row.category);
+  idea.rationale = row.rationale;
+  if (row.expected_gain) idea.expected_gain = *row.expected_gain;
+  return idea;
 }
 
-// What came of an idea, from its candidates.
-TriedIdea Outcome(const RunData& data, const IdeaRow& idea) {
+TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
   TriedIdea tried;
   tried.title = idea.title;
   tried.category = ideas::NearestCategory(idea.category);
-  const auto siblings = SiblingsOf(data, idea.id);
+  const auto siblings = tree.SiblingsOf(idea.id);
   const results::IdeaCredit credit = results::CreditOf(siblings);
-  const CandidateRow* parent = data.Find(idea.parent);
+  const CandidateRow* parent = tree.data().Find(idea.parent);
+  tried.tries = credit.evaluated;
+  tried.compiled = credit.compiled;
+  tried.correct = credit.correct;
   if (credit.best != nullptr && parent != nullptr) {
     tried.gain = results::SpeedUp(*parent, *credit.best);
+    const auto time = results::ScoreOf(*parent);
+    if (tried.gain && time && credit.median) tried.median_gain = *time / *credit.median;
   }
-  if (tried.gain) {
-    tried.outcome = *tried.gain > 1 + kTie   ? TriedIdea::Outcome::kWin
-                    : *tried.gain < 1 - kTie ? TriedIdea::Outcome::kLoss
-                                             : TriedIdea::Outcome::kTie;
+  // Why the others failed, most frequent first.
+  std::map<std::string, int> failures;
+  for (const CandidateRow* sibling : siblings) {
+    if (sibling->evaluation && !sibling->evaluation->verdict.passed()) {
+      ++failures[std::string(eval::Name(sibling->evaluation->verdict.kind))];
+    }
+  }
+  for (const auto& [kind, count] : failures) {
+    if (!tried.note.empty()) tried.note += ", ";
+    tried.note += count > 1 ? fmt::format("{} x {}", count, kind) : kind;
+  }
+  if (!tried.gain) {
+    tried.outcome = TriedIdea::Outcome::kFailed;
     return tried;
   }
-  tried.outcome = TriedIdea::Outcome::kFailed;
-  for (const CandidateRow* sibling : siblings) {
-    if (sibling->evaluation) tried.note = eval::Name(sibling->evaluation->verdict.kind);
+  tried.outcome = *tried.gain > 1 + kNoise   ? TriedIdea::Outcome::kWin
+                  : *tried.gain < 1 - kNoise ? TriedIdea::Outcome::kLoss
+                                             : TriedIdea::Outcome::kTie;
+  if (tried.outcome == TriedIdea::Outcome::kLoss && credit.best->evaluation) {
+    for (const results::CaseTimeRow& row : credit.best->evaluation->case_times) {
+      if (row.mode != results::TimingMode::kCold || row.bound.empty()) continue;
+      tried.note += fmt::format("{}bound by {}", tried.note.empty() ? "" : "; ", row.bound);
+      break;
+    }
   }
   return tried;
 }
 
-}  // namespace
-
 Prompts::Prompts(const seeds::Task& task, const eval::Device& device, const SearchConfig& config,
-                 results::Store& store)
-    : task_(task), device_(device), config_(config), store_(store) {}
+                 ideas::Library library)
+    : config_(config),
+      task_(ideas::DescribeTask(task)),
+      device_(FactsOf(device)),
+      library_(std::move(library)),
+      arch_(device.spec().arch) {}
 
-Result<ideas::KernelFacts> Prompts::Describe(const CandidateRow& candidate) const {
+namespace {
+
+Result<KernelFacts> FactsOf(const RunTree& tree, const CandidateRow& candidate) {
   KernelFacts facts;
   facts.id = candidate.name;
   if (candidate.source) {
-    auto text = store_.Text(*candidate.source);
+    auto text = tree.store().Text(*candidate.source);
     if (!text) return Failure(std::move(text.error()));
     facts.source = std::move(*text);
   }
   if (candidate.plan) {
-    auto text = store_.Text(*candidate.plan);
+    auto text = tree.store().Text(*candidate.plan);
     if (!text) return Failure(std::move(text.error()));
     facts.plan = std::move(*text);
   }
@@ -116,70 +143,86 @@ Result<ideas::KernelFacts> Prompts::Describe(const CandidateRow& candidate) cons
   return facts;
 }
 
-Result<llm::Request> Prompts::ForIdeas(const RunData& data, const CandidateRow& parent,
-                                       int round) const {
-  ideas::IdeaContext context;
-  context.task = ideas::DescribeTask(task_);
-  context.device = FactsOf(device_);
-  auto facts = Describe(parent);
-  if (!facts) return Failure(std::move(facts.error()));
-  context.parent = std::move(*facts);
+}  // namespace
+
+Result<ParentFacts> Prompts::Describe(const RunTree& tree, const CandidateRow& parent) const {
+  ParentFacts facts;
+  facts.id = parent.id;
+  facts.name = parent.name;
+  auto kernel = FactsOf(tree, parent);
+  if (!kernel) return Failure(std::move(kernel.error()));
+  facts.kernel = std::move(*kernel);
+  const results::RunData& data = tree.data();
   for (const CandidateRow* step = &parent; step->idea; step = data.Find(step->parent)) {
-    TriedIdea tried = Outcome(data, *data.Find(step->idea));
+    TriedIdea tried = OutcomeOf(tree, *data.Find(step->idea));
+    // What this very step gained, not the best of its siblings.
     tried.gain = results::SpeedUp(*data.Find(step->parent), *step);
-    context.lineage.push_back(std::move(tried));
+    facts.lineage.push_back(std::move(tried));
   }
-  std::reverse(context.lineage.begin(), context.lineage.end());
+  std::reverse(facts.lineage.begin(), facts.lineage.end());
+  return facts;
+}
+
+Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& parent,
+                                       const IdeaQuestion& question) const {
+  ideas::IdeaContext context;
+  context.task = task_;
+  context.device = device_;
+  context.parent = parent.kernel;
+  context.lineage = parent.lineage;
+  const results::RunData& data = tree.data();
+  // Ideas of this round are not known to it, whenever it is run: a resumed round asks the same.
+  const auto before = [&](const IdeaRow& idea) {
+    return data.Find(idea.round)->index < question.round;
+  };
+  for (const IdeaRow* idea : tree.IdeasFrom(parent.id)) {
+    if (before(*idea)) context.tried_here.push_back(OutcomeOf(tree, *idea));
+  }
   for (auto idea = data.ideas.rbegin(); idea != data.ideas.rend(); ++idea) {
-    // Ideas of this round are not known to it, whenever it is run: a resumed round asks the same.
-    if (data.Find(idea->round)->index >= round) continue;
-    if (idea->parent == parent.id) {
-      context.tried_here.push_back(Outcome(data, *idea));
-    } else if (context.tried_elsewhere.size() < kElsewhere) {
-      context.tried_elsewhere.push_back(Outcome(data, *idea));
+    if (context.tried_elsewhere.size() == kElsewhere) break;
+    if (idea->parent != parent.id && before(*idea)) {
+      context.tried_elsewhere.push_back(OutcomeOf(tree, *idea));
     }
   }
-  auto tips = llm::LoadPlaybookTips();
-  if (!tips) return Failure(std::move(tips.error()));
-  context.playbook = ideas::SelectExcerpt(*tips, task_.family, round);
-  context.wanted = static_cast<std::size_t>(config_.ideas);
+  context.playbook = library_.Excerpt(task_.family, arch_, question.round);
+  context.hints = question.hints;
+  context.goal = question.goal;
+  context.proposed = question.proposed;
+  context.refusals = question.refusals;
+  context.wanted = question.wanted;
   context.model = config_.model;
-  context.seed = config_.seed;
+  context.seed = config_.seed + static_cast<std::uint64_t>(question.turn);
+  context.radical = question.radical;
   return ideas::BuildIdeaRequest(context);
 }
 
-Result<codegen::ImplementContext> Prompts::Implementation(const CandidateRow& parent,
-                                                          const IdeaRow& idea, int branch) const {
+codegen::ImplementContext Prompts::Implementation(const ParentFacts& parent, const IdeaRow& idea,
+                                                  int branch,
+                                                  const std::vector<std::string>& hints) const {
   codegen::ImplementContext context;
-  context.task = ideas::DescribeTask(task_);
-  context.device = FactsOf(device_);
-  auto facts = Describe(parent);
-  if (!facts) return Failure(std::move(facts.error()));
-  context.parent = std::move(*facts);
-  context.idea.title = idea.title;
-  context.idea.category = ideas::NearestCategory(idea.category);
-  context.idea.rationale = idea.rationale;
-  if (idea.expected_gain) context.idea.expected_gain = *idea.expected_gain;
+  context.task = task_;
+  context.device = device_;
+  context.parent = parent.kernel;
+  context.idea = IdeaOf(idea);
+  context.hints = hints;
   context.model = config_.model;
   context.seed = config_.seed - 1 + static_cast<std::uint64_t>(branch - 1);
   return context;
 }
 
-Result<llm::Request> Prompts::ForImplementation(const CandidateRow& parent, const IdeaRow& idea,
-                                                int branch) const {
-  auto context = Implementation(parent, idea, branch);
-  if (!context) return Failure(std::move(context.error()));
-  return codegen::BuildImplementRequest(*context);
+Result<llm::Request> Prompts::ForImplementation(const ParentFacts& parent, const IdeaRow& idea,
+                                                int branch,
+                                                const std::vector<std::string>& hints) const {
+  return codegen::BuildImplementRequest(Implementation(parent, idea, branch, hints));
 }
 
-Result<llm::Request> Prompts::ForRepair(const CandidateRow& parent, const IdeaRow& idea, int branch,
+Result<llm::Request> Prompts::ForRepair(const ParentFacts& parent, const IdeaRow& idea, int branch,
+                                        const std::vector<std::string>& hints,
                                         const results::ProgramDraft& failed,
                                         const eval::Verdict& verdict,
                                         const std::vector<std::string>& earlier) const {
-  auto implement = Implementation(parent, idea, branch);
-  if (!implement) return Failure(std::move(implement.error()));
   codegen::RepairContext context;
-  context.implement = std::move(*implement);
+  context.implement = Implementation(parent, idea, branch, hints);
   context.source = failed.source.value_or("");
   context.plan = failed.plan.value_or("");
   context.verdict = eval::Name(verdict.kind);

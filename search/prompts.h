@@ -1,5 +1,7 @@
 // The questions of a search: turns the run's rows into the contexts from which ideas/ and codegen/
-// write prompts. Thread-safe: holds no state of its own.
+// write prompts. What is asked is a function of the rounds that are finished, the parent and the
+// configuration, never of what happens to be in flight, so a run that is resumed or replayed asks
+// the same. Thread-safe: what it holds (the playbook, read once) does not change.
 #pragma once
 
 #include <string>
@@ -9,41 +11,70 @@
 #include "codegen/implement.h"
 #include "eval/device.h"
 #include "ideas/context.h"
+#include "ideas/knowledge.h"
 #include "llm/client.h"
 #include "results/rows.h"
-#include "results/store.h"
 #include "search/config.h"
+#include "search/run_tree.h"
 #include "seeds/task.h"
 
 namespace grove::search {
 
+// A kernel that a round starts from, as its prompts show it: read once per round.
+struct ParentFacts {
+  CandidateId id;
+  std::string name;
+  ideas::KernelFacts kernel;
+  std::vector<ideas::TriedIdea> lineage;  // from the seed to the parent
+};
+
+// What an idea request depends on beside the parent.
+struct IdeaQuestion {
+  int round = 0;
+  std::size_t wanted = 0;
+  bool radical = false;                // the search has stagnated: role kAdviser
+  std::vector<std::string> hints;      // from the user, for this round
+  std::string goal;                    // may be empty
+  std::vector<std::string> proposed;   // titles that this round has already
+  std::vector<std::string> refusals;   // why ideas of the last reply were refused, one line each
+  int turn = 0;                        // repeated requests for one parent
+};
+
 class Prompts {
  public:
-  // Borrows everything.
+  // Borrows everything but the library.
   Prompts(const seeds::Task& task, const eval::Device& device, const SearchConfig& config,
-          results::Store& store);
+          ideas::Library library);
 
-  // Ideas for `parent` in round `round`, given what the rounds before it found.
-  Result<llm::Request> ForIdeas(const results::RunData& data, const results::CandidateRow& parent,
-                                int round) const;
+  // REQUIRES: nothing writes to the tree, or the caller holds its lock. Reads texts of the store.
+  Result<ParentFacts> Describe(const RunTree& tree, const results::CandidateRow& parent) const;
+  // Ideas for `parent`, given what the rounds before found. REQUIRES: as Describe.
+  Result<llm::Request> ForIdeas(const RunTree& tree, const ParentFacts& parent,
+                                const IdeaQuestion& question) const;
   // One implementation of `idea`; siblings differ by `branch`.
-  Result<llm::Request> ForImplementation(const results::CandidateRow& parent,
-                                         const results::IdeaRow& idea, int branch) const;
+  Result<llm::Request> ForImplementation(const ParentFacts& parent, const results::IdeaRow& idea,
+                                         int branch, const std::vector<std::string>& hints) const;
   // Another try after `failed` ended with `verdict`; `earlier` are the verdicts before that one.
-  Result<llm::Request> ForRepair(const results::CandidateRow& parent, const results::IdeaRow& idea,
-                                 int branch, const results::ProgramDraft& failed,
-                                 const eval::Verdict& verdict,
+  Result<llm::Request> ForRepair(const ParentFacts& parent, const results::IdeaRow& idea,
+                                 int branch, const std::vector<std::string>& hints,
+                                 const results::ProgramDraft& failed, const eval::Verdict& verdict,
                                  const std::vector<std::string>& earlier) const;
 
  private:
-  Result<ideas::KernelFacts> Describe(const results::CandidateRow& candidate) const;
-  Result<codegen::ImplementContext> Implementation(const results::CandidateRow& parent,
-                                                   const results::IdeaRow& idea, int branch) const;
+  codegen::ImplementContext Implementation(const ParentFacts& parent, const results::IdeaRow& idea,
+                                           int branch,
+                                           const std::vector<std::string>& hints) const;
 
-  const seeds::Task& task_;
-  const eval::Device& device_;
   const SearchConfig& config_;
-  results::Store& store_;
+  const ideas::TaskFacts task_;
+  const ideas::DeviceFacts device_;
+  const ideas::Library library_;
+  const std::string arch_;
 };
+
+// The idea that a row holds.
+ideas::Idea IdeaOf(const results::IdeaRow& row);
+// What came of an idea, from its candidates. REQUIRES: as Prompts::Describe.
+ideas::TriedIdea OutcomeOf(const RunTree& tree, const results::IdeaRow& idea);
 
 }  // namespace grove::search

@@ -3,8 +3,8 @@
 // on where it was: what was answered is not asked again, what was evaluated is not evaluated again.
 //
 // A round:  frontier kernel -> ideas -> candidates (ideas x branches) -> verdicts -> next frontier
-// The same replies give the same tree: numbers follow the place in the frontier, never the order in
-// which things finish.
+// without a barrier between the steps (search/round.h). The same replies give the same tree: numbers
+// follow the place in the frontier, never the order in which things finish.
 #pragma once
 
 #include <memory>
@@ -42,7 +42,35 @@ struct SearchSummary {
   results::TimeKind kind = results::TimeKind::kModelled;  // of both
 };
 
-// Runs to the configured number of rounds, to the end of patience, or to a stop request (status
+class RunTree;
+
+// One search, round by round, for those who share a machine or a budget between several. Not
+// thread-safe. The parts are borrowed and must outlive it.
+class Search {
+ public:
+  Search(const SearchParts& parts, const SearchConfig& config);
+  ~Search();  // waits for what is in flight
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  // Reads the run and evaluates the task's seed if that is not done. kInvalidInput when the seed
+  // does not pass or the configuration is wrong. First, once.
+  Status Open();
+  // Why there is no next round: its rounds are done, it has converged, its budget is spent.
+  std::optional<std::string> Ended() const;
+  // One more round, or the rest of the one that was interrupted. After an Error (kCancelled on a
+  // stop) the run is resumable and this object is at its end. REQUIRES: not Ended().
+  Status RunRound(std::stop_token stop);
+  SearchSummary Summary() const;  // status and reason are the caller's to fill
+  const RunTree& tree() const;    // REQUIRES: Open succeeded
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Runs to the configured number of rounds, until it has converged (search/stagnation.h), to the end
+// of its budget (status kFinished, reason "budget: ..."), or to a stop request (status
 // kInterrupted, resumable). kInvalidInput when the task's own seed does not pass. Any other Error
 // (disk, device, model endpoint) leaves the run resumable as well; its status says why.
 Result<SearchSummary> RunSearch(const SearchParts& parts, const SearchConfig& config,

@@ -111,6 +111,7 @@ class Gpu final : public CudaDevice {
     if (auto& fault = done->outcome.fault; fault && fault->kind == VerdictKind::kInfrastructure) {
       return Fail(ErrorCode::kUnavailable, name() + ": " + fault->message);
     }
+    done->outcome.gpu_uuid = facts_.uuid;
     return std::move(done->outcome);
   }
 
@@ -124,6 +125,7 @@ class Gpu final : public CudaDevice {
     if (pair.fault && pair.fault->kind == VerdictKind::kInfrastructure) {
       return Fail(ErrorCode::kUnavailable, name() + ": " + pair.fault->message);
     }
+    pair.gpu_uuid = facts_.uuid;
     return pair;
   }
 
@@ -172,7 +174,9 @@ class Gpu final : public CudaDevice {
   static void Fill(Job& job, const eval::CaseContext& context, const eval::Prepared& candidate,
                    std::uint64_t seed) {
     job.task_case = context.task_case();
-    job.reference = Program{context.reference.compiled->cubin, context.reference.plan};
+    if (context.reference.compiled) {
+      job.reference = Program{context.reference.compiled->cubin, context.reference.plan};
+    }
     job.candidate = Program{candidate.compiled->cubin, candidate.plan};
     job.seed = seed;
   }

@@ -54,6 +54,11 @@ class AddressSpace {
   // Half-open ranges of the bytes that kernels have written to the buffer at this address, in
   // order. REQUIRES: it was mapped with track_uninitialised.
   std::vector<std::pair<std::int64_t, std::int64_t>> Written(std::uint64_t address) const;
+  // For what executes beside kernels (library steps), on a buffer by its device address: the first
+  // byte of the range that nobody wrote yet, -1 when there is none or it is not tracked; and the
+  // mark that the range is written. REQUIRES: the range lies in the buffer.
+  std::int64_t FirstUnwritten(std::uint64_t address, std::int64_t offset, std::int64_t bytes) const;
+  void MarkWritten(std::uint64_t address, std::int64_t offset, std::int64_t bytes);
 
  private:
   friend class Access;

@@ -162,6 +162,15 @@ PromptView PromptView::Read(std::string_view prompt) {
   ForEachLine(Section(prompt, "tried_here"), [&](std::string_view line) {
     if (auto tried = ReadTried(line)) view.tried_here.push_back(std::move(tried->title));
   });
+  ForEachLine(Section(prompt, "proposed"), [&](std::string_view line) {
+    if (line.starts_with("- ")) view.tried_here.emplace_back(line.substr(2));
+  });
+  // "- "Title" is nearly the same as ..."
+  ForEachLine(Section(prompt, "refusals"), [&](std::string_view line) {
+    if (!line.starts_with("- \"")) return;
+    const std::size_t end = line.find('"', 3);
+    if (end != line.npos) view.tried_here.emplace_back(line.substr(3, end - 3));
+  });
   ForEachLine(Section(prompt, "tried_elsewhere"), [&](std::string_view line) {
     const auto tried = ReadTried(line);
     if (tried && (tried->outcome == "loss" || tried->outcome == "failed")) {

@@ -22,12 +22,13 @@ using testing::ScriptedClient;
 using testing::TinyPlan;
 using testing::TinySource;
 
+// Ideas of alternating categories. Titles of one word each keep them apart.
 std::string IdeasReply(const std::vector<std::string>& titles) {
   std::string reply = "{\"ideas\": [";
   for (std::size_t i = 0; i < titles.size(); ++i) {
     reply += fmt::format(
-        R"({}{{"title": "{}", "category": "memory access", "rationale": "because", "expected_gain": 1.5}})",
-        i == 0 ? "" : ", ", titles[i]);
+        R"({}{{"title": "{}", "category": "{}", "rationale": "because", "expected_gain": 1.5}})",
+        i == 0 ? "" : ", ", titles[i], i % 2 == 0 ? "memory access" : "data type and precision");
   }
   return reply + "]}";
 }
@@ -56,7 +57,7 @@ class SearchTest : public ::testing::Test {
     return [this](const llm::Request& request) -> Result<std::string> {
       if (request.role == llm::Role::kIdea) {
         const int n = ++ideas_;
-        return IdeasReply({fmt::format("idea {} alpha", n), fmt::format("idea {} beta", n)});
+        return IdeasReply({fmt::format("alpha{}", n), fmt::format("beta{}", n)});
       }
       const int n = ++programs_;
       return ProgramReply(fmt::format("// @time {}\n", 1000 - n));
@@ -196,13 +197,26 @@ TEST_F(SearchTest, NoGainForLongEnoughEndsTheSearch) {
   config_.patience = 3;
   std::atomic<int> n{0};
   ScriptedClient client([&](const llm::Request& request) -> Result<std::string> {
-    if (request.role == llm::Role::kIdea) return IdeasReply({fmt::format("idea {}", ++n)});
+    if (request.role == llm::Role::kIdea || request.role == llm::Role::kAdviser) {
+      return IdeasReply({fmt::format("idea{}", ++n)});
+    }
     return ProgramReply(fmt::format("// @time {}\n", 2000 + ++n));
   });
   const auto summary = Run(client);
   ASSERT_TRUE(summary);
-  EXPECT_EQ(summary->rounds, 3);
-  EXPECT_THAT(summary->reason, HasSubstr("no gain in 3 rounds"));
+  // Three without a gain, the adviser's, and one to build on it.
+  EXPECT_EQ(summary->rounds, 5);
+  EXPECT_THAT(summary->reason, HasSubstr("converged: no gain in 5 rounds"));
+  std::set<std::string> advised;
+  for (const llm::Request& request : client.requests()) {
+    if (request.role == llm::Role::kAdviser) advised.insert(results::RequestJson(request));
+  }
+  EXPECT_FALSE(advised.empty());
+  const RunData data = Load();
+  for (const results::CallRow& call : data.calls) {
+    EXPECT_EQ(call.key.role == llm::Role::kAdviser,
+              call.key.round == 4 && call.key.idea == 0) << results::ToString(call.key);
+  }
 }
 
 TEST_F(SearchTest, AnIdeaTriedFromTheSameKernelIsNotTriedAgain) {
@@ -286,7 +300,7 @@ TEST_F(SearchTest, TheSamePromptsAndRepliesGiveTheSameTree) {
     const auto hash = HashText(results::RequestJson(request)).low;
     if (request.role == llm::Role::kIdea) {
       return IdeasReply(
-          {fmt::format("idea {}", hash % 97), fmt::format("idea {}", hash % 89 + 100)});
+          {fmt::format("idea{}", hash % 997), fmt::format("plan{}", hash % 887)});
     }
     return ProgramReply(fmt::format("// @time {}\n", 300 + hash % 600));
   };
@@ -296,15 +310,12 @@ TEST_F(SearchTest, TheSamePromptsAndRepliesGiveTheSameTree) {
     ScriptedClient client(script);
     ASSERT_TRUE(Run(client));
     std::string tree;
-    for (const CandidateRow& candidate : Load().candidates) tree += candidate.name + " ";
-    std::set<std::string> lines;
     for (const CandidateRow& candidate : Load().candidates) {
-      lines.insert(
-          fmt::format("{} {} {}", candidate.name, eval::Name(candidate.evaluation->verdict.kind),
-                      candidate.evaluation->score ? candidate.evaluation->score->count() : 0));
+      tree += fmt::format("{} {} {} {}: {}\n", candidate.id.value, candidate.name,
+                          eval::Name(candidate.evaluation->verdict.kind),
+                          candidate.evaluation->score ? candidate.evaluation->score->count() : 0,
+                          candidate.evaluation->verdict.message);
     }
-    tree.clear();
-    for (const std::string& line : lines) tree += line + "\n";
     trees.push_back(std::move(tree));
   }
   EXPECT_EQ(trees[0], trees[1]);

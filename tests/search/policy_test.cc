@@ -1,4 +1,4 @@
-#include "search/selection.h"
+#include "search/policy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,78 @@
+#include "search/idea_intake.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace grove::search {
+
+IdeaIntake::IdeaIntake(const std::vector<ideas::Idea>& tried, std::size_t wanted, std::size_t most)
+    : wanted_(wanted), most_(most) {
+  for (const ideas::Idea& idea : tried) known_.push_back({idea, ideas::SketchOf(idea)});
+}
+
+IdeaIntake::Decision IdeaIntake::Offer(const ideas::Idea& idea) {
+  const auto same = [&](const ideas::Idea& other) { return ideas::SameIdea(idea, other); };
+  if (std::any_of(decided_.begin(), decided_.end(), same)) return Decision::kSeen;
+  if (full()) return Decision::kFull;
+  decided_.push_back(idea);
+  Known known{idea, ideas::SketchOf(idea)};
+  for (const Known& other : known_) {
+    if (same(other.idea) ||
+        ideas::Similarity(known.sketch, other.sketch) >= ideas::kNearDuplicate) {
+      refusals_.push_back(fmt::format("\"{}\" is nearly the same as \"{}\", which {}", idea.title,
+                                      other.idea.title,
+                                      std::any_of(taken_.begin(), taken_.end(),
+                                                  [&](const ideas::Idea& taken) {
+                                                    return ideas::SameIdea(taken, other.idea);
+                                                  })
+                                          ? "is already among the ideas of this round"
+                                          : "was tried from this kernel"));
+      return Decision::kClash;
+    }
+  }
+  if (counts_[idea.category] >= most_) {
+    refusals_.push_back(fmt::format(
+        "\"{}\": this round has its share of ideas of the category {}; give another category",
+        idea.title, ideas::Name(idea.category)));
+    return Decision::kCategory;
+  }
+  ++counts_[idea.category];
+  taken_.push_back(idea);
+  known_.push_back(std::move(known));
+  return Decision::kTaken;
+}
+
+void IdeaIntake::Replace(const ideas::Idea& stored) {
+  if (ideas::SameIdea(stored, taken_.back())) return;
+  --counts_[taken_.back().category];
+  ++counts_[stored.category];
+  taken_.back() = stored;
+  known_.back() = {stored, ideas::SketchOf(stored)};
+  decided_.push_back(stored);
+}
+
+std::size_t MostOfCategory(std::size_t wanted, int place) {
+  const std::size_t half = place % 2 == 1 ? wanted / 2 : (wanted + 1) / 2;
+  return std::max<std::size_t>(1, half);
+}
+
+std::vector<ideas::Idea> WholeIdeas(std::string_view so_far, std::size_t most) {
+  std::string_view start = so_far;
+  const auto skip_blanks = [&] {
+    while (!start.empty() && (start[0] == ' ' || start[0] == '\n' || start[0] == '\r')) {
+      start.remove_prefix(1);
+    }
+  };
+  skip_blanks();
+  if (start.starts_with("```json")) {
+    start.remove_prefix(7);
+    skip_blanks();
+  }
+  if (start.empty() || (start[0] != '{' && start[0] != '[')) return {};
+  auto parsed = ideas::ParseIdeas(so_far, most);
+  if (!parsed) return {};
+  return std::move(parsed->ideas);
+}
+
+}  // namespace grove::search

@@ -1,0 +1,444 @@
+#include "search/round.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ideas/idea.h"
+#include "results/format.h"
+#include "search/candidate.h"
+#include "search/convert.h"
+#include "search/idea_intake.h"
+
+namespace grove::search {
+namespace {
+
+using results::CandidateRow;
+using results::CandidateStatus;
+using results::EvaluationRow;
+using results::IdeaRow;
+
+// A question for ideas is asked so often at most: again when ideas were refused, or none was there.
+constexpr int kIdeaTurns = 2;
+// Ideas beyond the wanted ones that a reply may hold, for when some of them are refused.
+constexpr std::size_t kSpareIdeas = 8;
+
+std::string FirstLine(std::string_view text, std::size_t limit) {
+  std::string line(text.substr(0, text.find('\n')));
+  if (line.size() > limit) {
+    line.resize(limit);
+    // Not in the middle of a UTF-8 character.
+    while (!line.empty() && (static_cast<unsigned char>(line.back()) & 0xC0U) == 0x80U) {
+      line.pop_back();
+    }
+    if (!line.empty() && static_cast<unsigned char>(line.back()) >= 0xC0U) line.pop_back();
+    line += "...";
+  }
+  return line;
+}
+
+EvaluationRow DuplicateOf(const std::string& name) {
+  EvaluationRow row;
+  row.verdict.kind = eval::VerdictKind::kDuplicate;
+  row.verdict.stage = eval::Stage::kParse;
+  row.verdict.message = results::DuplicateMessage(name);
+  return row;
+}
+
+}  // namespace
+
+struct Round::Impl {
+  Impl(const RoundParts& from, RoundPlan what) : parts(from), plan(std::move(what)) {}
+
+  // --- what is in flight -----------------------------------------------------------------------
+
+  void Begin() {
+    const std::scoped_lock lock(mutex);
+    ++open;
+  }
+  // The last thing that a piece of work does: the round may be gone when it returns.
+  void End() {
+    const std::scoped_lock lock(mutex);
+    if (--open == 0) idle.notify_all();
+  }
+  // One piece of work on a thread for model calls.
+  void Post(std::function<void()> work) {
+    Begin();
+    parts.pool.Post([this, work = std::move(work)] {
+      work();
+      End();
+    });
+  }
+  bool halted() const { return parts.halt.stop_requested(); }
+
+  // Takes an error in; a budget that is spent is none.
+  void Set(Error problem) {
+    const std::scoped_lock lock(mutex);
+    if (problem.code == ErrorCode::kBudget) {
+      if (!spent) spent = std::move(problem.message);
+      return;
+    }
+    // A cancellation is the least interesting of several.
+    if (!error || error->code == ErrorCode::kCancelled) error = std::move(problem);
+    parts.halt.request_stop();
+  }
+  bool out_of_budget() const {
+    const std::scoped_lock lock(mutex);
+    return spent.has_value();
+  }
+
+  Result<ModelCalls::Answer> Ask(const results::CallKey& key, const llm::Request& request) {
+    if (halted()) return Fail(ErrorCode::kCancelled, "interrupted");
+    if (out_of_budget()) return Fail(ErrorCode::kBudget, *spent);
+    auto answer = parts.calls.Ask(key, request, parts.halt.get_token());
+    if (answer) {
+      parts.update([&](LiveState& live) {
+        live.tokens = live.tokens + answer->reply.usage.total();
+      });
+    }
+    return answer;
+  }
+
+  // --- ideas -----------------------------------------------------------------------------------
+
+  // Takes the new ones of `offered` and starts their implementations.
+  Status Take(int place, IdeaIntake& intake, const std::vector<ideas::Idea>& offered, CallId call) {
+    for (const ideas::Idea& idea : offered) {
+      if (halted()) return Fail(ErrorCode::kCancelled, "interrupted");
+      if (intake.Offer(idea) != IdeaIntake::Decision::kTaken) continue;
+      results::IdeaDraft draft;
+      draft.title = idea.title;
+      draft.category = ideas::Name(idea.category);
+      draft.rationale = idea.rationale;
+      draft.expected_gain = idea.expected_gain;
+      draft.ordinal = static_cast<int>(intake.taken().size());
+      draft.number = (place - 1) * parts.config.ideas + draft.ordinal;
+      const ParentFacts& parent = parents[static_cast<std::size_t>(place - 1)];
+      auto row = parts.tree.AddIdea(round, parent.id, call, draft);
+      if (!row) return Failure(std::move(row.error()));
+      intake.Replace(IdeaOf(*row));
+      parts.observer.Line(fmt::format("  {} from {}: {} [{}]", row->name, parent.name,
+                                      FirstLine(row->title, 100), row->category));
+      for (int branch = 1; branch <= parts.config.branches; ++branch) {
+        if (auto begun = Launch(place, *row, branch); !begun) return begun;
+      }
+      parts.update([&](LiveState& live) {
+        ++live.ideas;
+        live.candidates += parts.config.branches;
+      });
+    }
+    return {};
+  }
+
+  Status Ideate(int place) {
+    const ParentFacts& parent = parents[static_cast<std::size_t>(place - 1)];
+    std::vector<ideas::Idea> tried;
+    {
+      const auto lock = parts.tree.Lock();
+      for (const IdeaRow* idea : parts.tree.IdeasFrom(parent.id)) {
+        if (idea->round != round) tried.push_back(IdeaOf(*idea));
+      }
+    }
+    const auto wanted = static_cast<std::size_t>(parts.config.ideas);
+    IdeaIntake intake(tried, wanted, MostOfCategory(wanted, place));
+    for (int turn = 0; turn < kIdeaTurns; ++turn) {
+      IdeaQuestion question;
+      question.round = plan.index;
+      question.wanted = intake.missing();
+      question.radical = plan.radical;
+      question.hints = hints;
+      question.goal = plan.goal;
+      question.turn = turn;
+      question.refusals = intake.refusals();
+      for (const ideas::Idea& idea : intake.taken()) question.proposed.push_back(idea.title);
+      Result<llm::Request> request = llm::Request();
+      {
+        const auto lock = parts.tree.Lock();
+        request = parts.prompts.ForIdeas(parts.tree, parent, question);
+      }
+      if (!request) return Failure(std::move(request.error()));
+      // Ideas are taken as soon as the reply holds them whole. An error waits until the call ends.
+      Status taken;
+      std::size_t seen = 0;
+      request->on_text = [&](std::string_view so_far) {
+        const bool whole = so_far.find('}', std::min(seen, so_far.size())) != so_far.npos;
+        seen = so_far.size();
+        if (!whole || !taken) return;
+        taken = Take(place, intake, WholeIdeas(so_far, wanted + kSpareIdeas), CallId());
+      };
+      results::CallKey key;
+      key.role = request->role;
+      key.round = plan.index;
+      key.parent = place;
+      key.turn = turn;
+      auto answer = Ask(key, *request);
+      if (!answer) return Failure(std::move(answer.error()));
+      if (!taken) return taken;
+      auto parsed = ideas::ParseIdeas(answer->reply.text, wanted + kSpareIdeas);
+      if (!parsed) {
+        const auto noted = parts.tree.store().AddEvent(
+            "ideas", fmt::format("{}: {}", results::ToString(key), parsed.error().message));
+        if (!noted) return noted;
+        continue;
+      }
+      taken = Take(place, intake, parsed->ideas, answer->call);
+      if (!taken) return taken;
+      if (intake.full() || intake.refusals().empty()) return {};
+    }
+    return {};
+  }
+
+  // --- candidates ------------------------------------------------------------------------------
+
+  Status Launch(int place, const IdeaRow& idea, int branch) {
+    auto row = parts.tree.Request(idea, branch);
+    if (!row) return Failure(std::move(row.error()));
+    if (row->status == CandidateStatus::kEvaluated) {
+      parts.update([&](LiveState& live) {
+        ++live.evaluated;
+        if (row->evaluation->verdict.passed()) ++live.passed;
+      });
+      return {};
+    }
+    auto slot = std::make_shared<Slot>();
+    slot->idea = idea;
+    slot->place = place;
+    slot->branch = branch;
+    slot->id = row->id;
+    slot->name = row->name;
+    Post([this, slot] { Write(slot); });
+    return {};
+  }
+
+  results::CallKey KeyOf(const Slot& slot, int turn) const {
+    return {turn == 0 ? llm::Role::kCode : llm::Role::kRepair,
+            plan.index,
+            slot.place,
+            slot.idea.number,
+            slot.branch,
+            turn};
+  }
+
+  // Asks for the first program.
+  void Write(const SlotPtr& slot) {
+    const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
+    const auto request =
+        parts.prompts.ForImplementation(parent, slot->idea, slot->branch, hints);
+    if (!request) return Set(request.error());
+    auto answer = Ask(KeyOf(*slot, 0), *request);
+    if (!answer) return Set(std::move(answer.error()));
+    Got(slot, Receive(answer->reply, 0));
+  }
+
+  // A program came: to the evaluator, unless it was there before.
+  void Got(const SlotPtr& slot, Received received) {
+    slot->received = std::move(received);
+    if (auto stored = parts.tree.Receive(slot->id, slot->received.draft); !stored) {
+      return Set(std::move(stored.error()));
+    }
+    if (!slot->received.program) {
+      return Judge(slot, ToRow(eval::Evaluator::ParseFailure(slot->received.program.error())));
+    }
+    const Hash identity = *slot->received.draft.identity;
+    std::optional<std::string> twin;
+    std::optional<EvaluationRow> before;
+    {
+      const auto lock = parts.tree.Lock();
+      if (const auto* same = parts.tree.WithProgram(identity, round)) twin = same->name;
+      // A resumed round knows how its earlier turns ended.
+      for (const results::AttemptRow* attempt : parts.tree.AttemptsOf(slot->id)) {
+        if (attempt->turn != slot->received.draft.turn) continue;
+        before.emplace();
+        before->verdict = attempt->verdict;
+      }
+    }
+    if (before) return Judge(slot, *before);
+    if (twin) return Conclude(slot, DuplicateOf(*twin));
+    EvaluationRow known;
+    switch (programs.Enter(identity, slot, known)) {
+      case Programs::Next::kKnown:
+        return Judge(slot, known);
+      case Programs::Next::kWait:
+        return Begin();  // ended by Finish
+      case Programs::Next::kEvaluate:
+        break;
+    }
+    Begin();
+    parts.stages.Submit(*slot->received.program, [this, identity](Result<eval::Evaluation> done) {
+      EvaluationRow row;
+      if (done) {
+        row = ToRow(*done);
+      } else {
+        Set(done.error().code == ErrorCode::kCancelled
+                ? std::move(done.error())
+                : Error{done.error().code, "evaluating: " + done.error().message});
+      }
+      for (const SlotPtr& waiting : programs.Finish(identity, row)) {
+        if (done) Judge(waiting, row);
+        End();
+      }
+    });
+  }
+
+  // What follows from an evaluation for one candidate.
+  void Judge(const SlotPtr& slot, const EvaluationRow& row) {
+    const eval::Verdict& verdict = row.verdict;
+    if (verdict.passed()) return Settle(slot, row);
+    const int turn = slot->received.draft.turn;
+    if (turn >= parts.config.repairs || !IsRepairable(verdict.kind) || out_of_budget()) {
+      return Conclude(slot, row);
+    }
+    if (auto kept = parts.tree.Attempt(slot->id, slot->received.draft, verdict); !kept) {
+      return Set(std::move(kept.error()));
+    }
+    Post([this, slot, row] { Repair(slot, row); });
+  }
+
+  void Repair(const SlotPtr& slot, const EvaluationRow& row) {
+    const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
+    const int turn = slot->received.draft.turn + 1;
+    const auto request =
+        parts.prompts.ForRepair(parent, slot->idea, slot->branch, hints, slot->received.draft,
+                                row.verdict, slot->earlier);
+    if (!request) return Set(request.error());
+    auto answer = Ask(KeyOf(*slot, turn), *request);
+    if (!answer) {
+      const bool spent_now = answer.error().code == ErrorCode::kBudget;
+      Set(std::move(answer.error()));
+      if (spent_now) Conclude(slot, row);
+      return;
+    }
+    slot->earlier.emplace_back(eval::Name(row.verdict.kind));
+    Got(slot, Receive(answer->reply, turn));
+  }
+
+  // A passed program: the lowest of the round's candidates that have it has the verdict.
+  void Settle(const SlotPtr& slot, const EvaluationRow& row) {
+    const auto done = programs.WithHolder(
+        *slot->received.draft.identity, [&](std::optional<CandidateId>& holder) -> Status {
+          if (!holder) {
+            holder = slot->id;
+            Conclude(slot, row);
+            return {};
+          }
+          if (*holder < slot->id) {
+            std::string name;
+            {
+              const auto lock = parts.tree.Lock();
+              name = parts.tree.data().Find(*holder)->name;
+            }
+            Conclude(slot, DuplicateOf(name));
+            return {};
+          }
+          if (auto moved = parts.tree.Move(*holder, slot->id); !moved) return moved;
+          holder = slot->id;
+          Told(*slot, row);
+          return {};
+        });
+    if (!done) Set(done.error());
+  }
+
+  // The final verdict.
+  void Conclude(const SlotPtr& slot, const EvaluationRow& row) {
+    if (auto recorded = parts.tree.Conclude(slot->id, row); !recorded) {
+      return Set(std::move(recorded.error()));
+    }
+    Told(*slot, row);
+  }
+
+  void Told(const Slot& slot, const EvaluationRow& row) {
+    std::string line = fmt::format("  {:<10} {}", slot.name, eval::Name(row.verdict.kind));
+    if (row.verdict.passed() && row.score) {
+      line += "  " + results::FormatTime(*row.score, row.score_kind);
+      if (seed_time) {
+        line += fmt::format(", {} the seed", results::FormatRatio(*seed_time / *row.score));
+      }
+    } else if (!row.verdict.message.empty()) {
+      if (!row.verdict.case_name.empty()) line += fmt::format("  case {}", row.verdict.case_name);
+      line += "  " + FirstLine(row.verdict.message, 120);
+    }
+    parts.observer.Line(line);
+    parts.update([&](LiveState& live) {
+      ++live.evaluated;
+      if (!row.verdict.passed()) return;
+      ++live.passed;
+      if (row.score && (!live.best || *row.score < *live.best)) live.best = row.score;
+    });
+  }
+
+  // --- the round -------------------------------------------------------------------------------
+
+  Status Prepare() {
+    auto begun = parts.tree.BeginRound(plan.index);
+    if (!begun) return Failure(std::move(begun.error()));
+    round = *begun;
+    auto rows = parts.tree.store().TakeHints(round);
+    if (!rows) return Failure(std::move(rows.error()));
+    for (const results::HintRow& row : *rows) {
+      if (row.kind == "hint") hints.push_back(row.text);
+    }
+    const auto lock = parts.tree.Lock();
+    const results::RunData& data = parts.tree.data();
+    if (const CandidateRow* seed = data.Seed()) seed_time = results::ScoreOf(*seed);
+    for (const CandidateId id : plan.parents) {
+      auto facts = parts.prompts.Describe(parts.tree, *data.Find(id));
+      if (!facts) return Failure(std::move(facts.error()));
+      parents.push_back(std::move(*facts));
+    }
+    for (auto row = data.candidates.rbegin(); row != data.candidates.rend() && row->round == round;
+         ++row) {
+      if (row->identity && row->evaluation &&
+          row->evaluation->verdict.kind != eval::VerdictKind::kDuplicate) {
+        programs.Restore(*row->identity, row->id, *row->evaluation);
+      }
+    }
+    return {};
+  }
+
+  Status Run() {
+    if (auto ready = Prepare(); !ready) return ready;
+    std::vector<std::string> names;
+    for (const ParentFacts& parent : parents) names.push_back(parent.name);
+    parts.observer.Line(fmt::format("round {}/{} from {}{}", plan.index, parts.config.rounds,
+                                    fmt::join(names, ", "),
+                                    plan.radical ? ", asking the adviser" : ""));
+    for (int place = 1; place <= static_cast<int>(parents.size()); ++place) {
+      Post([this, place] {
+        if (auto done = Ideate(place); !done) Set(std::move(done.error()));
+      });
+    }
+    std::unique_lock lock(mutex);
+    idle.wait(lock, [this] { return open == 0; });
+    if (error) return Failure(*error);
+    return {};
+  }
+
+  const RoundParts parts;
+  const RoundPlan plan;
+  RoundId round;
+  std::vector<ParentFacts> parents;
+  std::vector<std::string> hints;
+  std::optional<Nanoseconds> seed_time;
+  Programs programs;
+
+  mutable std::mutex mutex;
+  int open = 0;  // pieces of work; GUARDED_BY(mutex)
+  std::condition_variable idle;
+  std::optional<Error> error;        // GUARDED_BY(mutex)
+  std::optional<std::string> spent;  // GUARDED_BY(mutex); never changed once it is set
+};
+
+Round::Round(const RoundParts& parts, RoundPlan plan)
+    : impl_(std::make_unique<Impl>(parts, std::move(plan))) {}
+Round::~Round() = default;
+Status Round::Run() { return impl_->Run(); }
+RoundId Round::id() const { return impl_->round; }
+std::optional<std::string> Round::budget() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->spent;
+}
+
+}  // namespace grove::search

@@ -1,0 +1,272 @@
+#include "search/run_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace grove::search {
+
+using results::AttemptRow;
+using results::CandidateRow;
+using results::CandidateStatus;
+using results::IdeaRow;
+using results::ProgramDraft;
+
+namespace {
+
+// Keeps rows sorted by id. New rows belong near the end: to the round that runs.
+template <typename Row>
+Row& Insert(std::vector<Row>& rows, Row row) {
+  auto at = rows.end();
+  while (at != rows.begin() && row.id < std::prev(at)->id) --at;
+  return *rows.insert(at, std::move(row));
+}
+
+template <typename Id>
+void InsertId(std::vector<Id>& ids, Id id) {
+  ids.insert(std::upper_bound(ids.begin(), ids.end(), id), id);
+}
+
+void SetProgram(CandidateRow& row, const ProgramDraft& program) {
+  const auto hash = [](const std::optional<std::string>& text) {
+    return text ? std::optional(HashText(*text)) : std::nullopt;
+  };
+  row.source = hash(program.source);
+  row.plan = hash(program.plan);
+  row.identity = program.identity;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RunTree>> RunTree::Open(results::Store& store) {
+  auto data = store.Load();
+  if (!data) return Failure(std::move(data.error()));
+  std::unique_ptr<RunTree> tree(new RunTree(store));
+  tree->data_ = std::move(*data);
+  for (const IdeaRow& idea : tree->data_.ideas) {
+    tree->ideas_[idea.parent.value].push_back(idea.id);
+  }
+  for (const CandidateRow& row : tree->data_.candidates) tree->Index(row);
+  for (const AttemptRow& row : tree->data_.attempts) {
+    tree->attempts_[row.candidate.value].push_back(row);
+  }
+  if (const CandidateRow* best = tree->data_.Best()) tree->best_ = best->id;
+  return tree;
+}
+
+void RunTree::Index(const CandidateRow& row) {
+  if (row.idea) {
+    auto& siblings = siblings_[row.idea.value];
+    if (std::find(siblings.begin(), siblings.end(), row.id) == siblings.end()) {
+      InsertId(siblings, row.id);
+    }
+  }
+  if (row.identity) {
+    auto& same = programs_[row.identity->low];
+    if (std::find(same.begin(), same.end(), row.id) == same.end()) InsertId(same, row.id);
+  }
+}
+
+void RunTree::Rank(const CandidateRow& row) {
+  const auto score = results::ScoreOf(row);
+  if (!score) return;
+  const CandidateRow* seed = data_.Seed();
+  if (seed != nullptr && results::ScoreOf(*seed) &&
+      row.evaluation->score_kind != seed->evaluation->score_kind) {
+    return;
+  }
+  const CandidateRow* best = Best();
+  const auto known = best != nullptr ? results::ScoreOf(*best) : std::nullopt;
+  if (!known || *score < *known || (*score == *known && row.id < best->id)) best_ = row.id;
+}
+
+CandidateRow& RunTree::Row(CandidateId id) { return const_cast<CandidateRow&>(*data_.Find(id)); }
+
+std::vector<const CandidateRow*> RunTree::SiblingsOf(IdeaId idea) const {
+  std::vector<const CandidateRow*> rows;
+  if (const auto found = siblings_.find(idea.value); found != siblings_.end()) {
+    for (const CandidateId id : found->second) rows.push_back(data_.Find(id));
+  }
+  return rows;
+}
+
+std::vector<const IdeaRow*> RunTree::IdeasFrom(CandidateId parent) const {
+  std::vector<const IdeaRow*> rows;
+  if (const auto found = ideas_.find(parent.value); found != ideas_.end()) {
+    for (const IdeaId id : found->second) rows.push_back(data_.Find(id));
+  }
+  return rows;
+}
+
+const CandidateRow* RunTree::Best() const { return best_ ? data_.Find(*best_) : nullptr; }
+
+const CandidateRow* RunTree::WithProgram(const Hash& identity, RoundId except) const {
+  const auto found = programs_.find(identity.low);
+  if (found == programs_.end()) return nullptr;
+  for (const CandidateId id : found->second) {
+    const CandidateRow* row = data_.Find(id);
+    if (row->identity == identity && row->round != except && row->evaluation &&
+        row->evaluation->verdict.kind != eval::VerdictKind::kDuplicate) {
+      return row;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<const AttemptRow*> RunTree::AttemptsOf(CandidateId candidate) const {
+  std::vector<const AttemptRow*> rows;
+  if (const auto found = attempts_.find(candidate.value); found != attempts_.end()) {
+    for (const AttemptRow& row : found->second) rows.push_back(&row);
+  }
+  return rows;
+}
+
+Result<CandidateId> RunTree::RecordSeed(const ProgramDraft& program) {
+  const auto lock = Lock();
+  auto id = store_.RecordSeed(program);
+  if (!id) return Failure(std::move(id.error()));
+  if (data_.Find(*id) == nullptr) {
+    CandidateRow row;
+    row.id = *id;
+    row.name = "seed";
+    row.status = CandidateStatus::kReceived;
+    SetProgram(row, program);
+    Index(Insert(data_.candidates, std::move(row)));
+  }
+  return id;
+}
+
+Result<RoundId> RunTree::BeginRound(int index) {
+  const auto lock = Lock();
+  auto id = store_.BeginRound(index);
+  if (!id) return Failure(std::move(id.error()));
+  if (data_.Find(*id) == nullptr) {
+    results::RoundRow row;
+    row.id = *id;
+    row.index = index;
+    Insert(data_.rounds, std::move(row));
+  }
+  return id;
+}
+
+Status RunTree::FinishRound(RoundId round, const std::vector<results::FrontierEntry>& frontier) {
+  const auto lock = Lock();
+  if (auto done = store_.FinishRound(round, frontier); !done) return done;
+  auto& row = const_cast<results::RoundRow&>(*data_.Find(round));
+  if (row.status == results::RoundStatus::kFinished) return {};
+  row.status = results::RoundStatus::kFinished;
+  int place = 0;
+  for (const results::FrontierEntry& entry : frontier) {
+    data_.frontier.push_back({round, entry.candidate, ++place, entry.kind, entry.why});
+  }
+  return {};
+}
+
+Result<IdeaRow> RunTree::AddIdea(RoundId round, CandidateId parent, CallId call,
+                                 const results::IdeaDraft& draft) {
+  const auto lock = Lock();
+  auto ids = store_.RecordIdeas(round, parent, call, {&draft, 1});
+  if (!ids) return Failure(std::move(ids.error()));
+  if (const IdeaRow* known = data_.Find(ids->front())) return *known;
+  IdeaRow row;
+  row.id = ids->front();
+  row.round = round;
+  row.parent = parent;
+  row.ordinal = draft.ordinal;
+  row.number = draft.number;
+  row.name = fmt::format("r{}.i{}", data_.Find(round)->index, draft.number);
+  row.title = draft.title;
+  row.category = draft.category;
+  row.rationale = draft.rationale;
+  row.expected_gain = draft.expected_gain;
+  row.call = call;
+  InsertId(ideas_[parent.value], row.id);
+  return Insert(data_.ideas, std::move(row));
+}
+
+Result<CandidateRow> RunTree::Request(const IdeaRow& idea, int branch) {
+  const auto lock = Lock();
+  auto id = store_.RequestCandidate(idea.id, branch);
+  if (!id) return Failure(std::move(id.error()));
+  if (const CandidateRow* known = data_.Find(*id)) return *known;
+  CandidateRow row;
+  row.id = *id;
+  row.name = fmt::format("{}.b{}", idea.name, branch);
+  row.round = idea.round;
+  row.idea = idea.id;
+  row.parent = idea.parent;
+  row.branch = branch;
+  const CandidateRow& added = Insert(data_.candidates, std::move(row));
+  Index(added);
+  return added;
+}
+
+Status RunTree::Receive(CandidateId candidate, const ProgramDraft& program) {
+  const auto lock = Lock();
+  auto changed = store_.ReceiveProgram(candidate, program);
+  if (!changed) return Failure(std::move(changed.error()));
+  if (!*changed) return {};
+  CandidateRow& row = Row(candidate);
+  if (row.identity) std::erase(programs_[row.identity->low], row.id);
+  row.status = CandidateStatus::kReceived;
+  row.turn = program.turn;
+  SetProgram(row, program);
+  Index(row);
+  return {};
+}
+
+Status RunTree::Attempt(CandidateId candidate, const ProgramDraft& program,
+                        const eval::Verdict& verdict) {
+  const auto lock = Lock();
+  auto added = store_.RecordAttempt(candidate, program, verdict);
+  if (!added) return Failure(std::move(added.error()));
+  if (!*added) return {};
+  CandidateRow texts;
+  SetProgram(texts, program);
+  AttemptRow row{candidate, program.turn, texts.source, texts.plan, verdict};
+  attempts_[candidate.value].push_back(row);
+  data_.attempts.push_back(std::move(row));
+  return {};
+}
+
+Status RunTree::Conclude(CandidateId candidate, const results::EvaluationRow& evaluation) {
+  const auto lock = Lock();
+  auto recorded = store_.RecordVerdict(candidate, evaluation);
+  if (!recorded) return Failure(std::move(recorded.error()));
+  if (!*recorded) return {};
+  CandidateRow& row = Row(candidate);
+  row.status = CandidateStatus::kEvaluated;
+  row.evaluation = evaluation;
+  row.evaluation->samples.clear();
+  Rank(row);
+  return {};
+}
+
+Status RunTree::Move(CandidateId from, CandidateId to) {
+  const auto lock = Lock();
+  auto moved = store_.MoveVerdict(from, to);
+  if (!moved) return Failure(std::move(moved.error()));
+  if (!*moved) return {};
+  CandidateRow& winner = Row(to);
+  CandidateRow& loser = Row(from);
+  winner.status = CandidateStatus::kEvaluated;
+  winner.evaluation = std::move(loser.evaluation);
+  results::EvaluationRow duplicate;
+  duplicate.verdict.kind = eval::VerdictKind::kDuplicate;
+  duplicate.verdict.message = results::DuplicateMessage(winner.name);
+  duplicate.stages.push_back({eval::Stage::kParse, "", duplicate.verdict.kind, Milliseconds(0)});
+  loser.evaluation = duplicate;
+  for (const CandidateId id : programs_[winner.identity->low]) {
+    CandidateRow& row = Row(id);
+    if (row.round == winner.round && row.identity == winner.identity && row.evaluation &&
+        row.evaluation->verdict.kind == eval::VerdictKind::kDuplicate) {
+      row.evaluation->verdict.message = duplicate.verdict.message;
+    }
+  }
+  if (best_ == from) best_ = to;
+  Rank(winner);
+  return {};
+}
+
+}  // namespace grove::search

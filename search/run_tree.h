@@ -1,0 +1,75 @@
+// The tree of a live run in memory, beside its store: every transition goes through here, is stored
+// in one transaction and then applied to the rows in memory, so that nothing is read back while a
+// search runs and a step costs the same in the first round and in the last.
+//
+// Thread-safe: transitions may come from any thread. A reader of data() holds Lock(), or knows that
+// no transition is under way (between rounds). Pointers into data() end with the next transition.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "results/rows.h"
+#include "results/store.h"
+
+namespace grove::search {
+
+class RunTree {
+ public:
+  // Reads what the store holds; borrows it.
+  static Result<std::unique_ptr<RunTree>> Open(results::Store& store);
+
+  [[nodiscard]] std::unique_lock<std::mutex> Lock() const {
+    return std::unique_lock<std::mutex>(mutex_);
+  }
+  // Rows sorted by id. Of calls and ledger only what was there at the start.
+  const results::RunData& data() const { return data_; }
+  results::Store& store() const { return store_; }
+
+  // Indexed, so that none of these costs more as the run grows.
+  std::vector<const results::CandidateRow*> SiblingsOf(IdeaId idea) const;
+  std::vector<const results::IdeaRow*> IdeasFrom(CandidateId parent) const;  // oldest first
+  const results::CandidateRow* Best() const;  // as RunData::Best
+  // The oldest candidate of another round with this program and a verdict of its own; nullptr when
+  // there is none.
+  const results::CandidateRow* WithProgram(const Hash& identity, RoundId except) const;
+  std::vector<const results::AttemptRow*> AttemptsOf(CandidateId candidate) const;  // by turn
+
+  // --- transitions, as those of results::Store ---
+  Result<CandidateId> RecordSeed(const results::ProgramDraft& program);
+  Result<RoundId> BeginRound(int index);
+  Status FinishRound(RoundId round, const std::vector<results::FrontierEntry>& frontier);
+  // REQUIRES: draft.number and draft.ordinal are set. The stored idea, when the ordinal has one.
+  Result<results::IdeaRow> AddIdea(RoundId round, CandidateId parent, CallId call,
+                                   const results::IdeaDraft& draft);
+  // A copy of the row, which may be further on when a run is resumed.
+  Result<results::CandidateRow> Request(const results::IdeaRow& idea, int branch);
+  Status Receive(CandidateId candidate, const results::ProgramDraft& program);
+  Status Attempt(CandidateId candidate, const results::ProgramDraft& program,
+                 const eval::Verdict& verdict);
+  Status Conclude(CandidateId candidate, const results::EvaluationRow& evaluation);
+  // See Store::MoveVerdict.
+  Status Move(CandidateId from, CandidateId to);
+
+ private:
+  explicit RunTree(results::Store& store) : store_(store) {}
+  results::CandidateRow& Row(CandidateId id);
+  void Index(const results::CandidateRow& row);
+  void Rank(const results::CandidateRow& row);
+
+  results::Store& store_;
+  mutable std::mutex mutex_;
+  results::RunData data_;
+  std::unordered_map<std::int64_t, std::vector<CandidateId>> siblings_;  // by idea
+  std::unordered_map<std::int64_t, std::vector<IdeaId>> ideas_;          // by parent
+  std::unordered_map<std::int64_t, std::vector<results::AttemptRow>> attempts_;
+  std::unordered_map<std::uint64_t, std::vector<CandidateId>> programs_;  // by identity.low
+  std::optional<CandidateId> best_;
+};
+
+}  // namespace grove::search

@@ -1,0 +1,99 @@
+#include "search/stages.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <tbb/flow_graph.h>
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+namespace grove::search {
+namespace {
+
+namespace flow = tbb::flow;
+
+struct Job {
+  eval::Evaluator::Steps steps;
+  Stages::Done done;
+};
+using JobPtr = std::shared_ptr<Job>;
+using Node = flow::function_node<JobPtr, flow::continue_msg>;
+
+}  // namespace
+
+StageLimits LimitsFor(const eval::Device& device) {
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const bool measures = device.name().starts_with("cuda");
+  return {cores, cores, measures ? 1 : cores};
+}
+
+struct Stages::Impl {
+  Impl(const eval::Evaluator& from, const StageLimits& limits, std::stop_token token)
+      : evaluator(from),
+        stop(std::move(token)),
+        slots(limits.compile + limits.check + limits.time),
+        // Steps wait for compilers and GPUs, so there are more of them than cores.
+        threads(tbb::global_control::max_allowed_parallelism,
+                std::max<std::size_t>(
+                    static_cast<std::size_t>(slots) + 1,
+                    tbb::global_control::active_value(
+                        tbb::global_control::max_allowed_parallelism))),
+        arena(slots, 0) {
+    arena.execute([&] {
+      graph.emplace();
+      time.emplace(*graph, limits.time, [this](const JobPtr& job) {
+        Step(*job, nullptr, job, [](Job& j) -> Result<bool> {
+          if (auto timed = j.steps.Time(); !timed) return Failure(std::move(timed.error()));
+          return true;
+        });
+        return flow::continue_msg();
+      });
+      check.emplace(*graph, limits.check, [this](const JobPtr& job) {
+        Step(*job, &*time, job, [](Job& j) { return j.steps.Check(); });
+        return flow::continue_msg();
+      });
+      compile.emplace(*graph, limits.compile, [this](const JobPtr& job) {
+        Step(*job, &*check, job, [](Job& j) { return j.steps.Compile(); });
+        return flow::continue_msg();
+      });
+    });
+  }
+
+  ~Impl() {
+    arena.execute([&] { graph->wait_for_all(); });
+  }
+
+  template <typename F>
+  void Step(Job& job, Node* next, const JobPtr& pointer, F step) {
+    if (stop.stop_requested()) return job.done(Fail(ErrorCode::kCancelled, "interrupted"));
+    Result<bool> ended = false;
+    // A step that waits for its own parallel work must not pick up another program's step.
+    tbb::this_task_arena::isolate([&] { ended = step(job); });
+    if (!ended) return job.done(Failure(std::move(ended.error())));
+    if (!*ended && next != nullptr) {
+      next->try_put(pointer);
+      return;
+    }
+    job.done(job.steps.Take());
+  }
+
+  const eval::Evaluator& evaluator;
+  const std::stop_token stop;
+  const int slots;
+  tbb::global_control threads;
+  tbb::task_arena arena;
+  std::optional<flow::graph> graph;
+  std::optional<Node> time, check, compile;
+};
+
+Stages::Stages(const eval::Evaluator& evaluator, const StageLimits& limits, std::stop_token stop)
+    : impl_(std::make_unique<Impl>(evaluator, limits, std::move(stop))) {}
+Stages::~Stages() = default;
+
+void Stages::Submit(codegen::KernelProgram program, Done done) {
+  impl_->compile->try_put(std::make_shared<Job>(
+      Job{impl_->evaluator.Begin(std::move(program)), std::move(done)}));
+}
+
+}  // namespace grove::search

@@ -1,0 +1,315 @@
+// What the pipeline of a round promises: nothing waits for what it does not need, and the order in
+// which things finish leaves no trace in the tree.
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "results/store.h"
+#include "search/search.h"
+#include "tests/support/fakes.h"
+#include "tests/support/program.h"
+
+namespace grove::search {
+namespace {
+
+using results::CandidateRow;
+using results::RunData;
+using results::RunStatus;
+using ::testing::HasSubstr;
+using testing::ScriptedClient;
+
+std::string OneIdea(const std::string& title, const std::string& category) {
+  return fmt::format(R"({{"title": "{}", "category": "{}", "rationale": "because"}})", title,
+                     category);
+}
+
+std::string Program(int time, const std::string& directives = "") {
+  return "```cuda\n" + testing::TinySource(fmt::format("// @time {}\n{}", time, directives)) +
+         "```\n```json\n" + testing::TinyPlan() + "\n```\n";
+}
+
+// Something that one part of a test waits for and another brings about. A wait that lasts too long
+// ends, and the test sees it.
+class Signal {
+ public:
+  void Set() {
+    const std::scoped_lock lock(mutex_);
+    set_ = true;
+    changed_.notify_all();
+  }
+  bool Wait() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [this] { return set_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool set_ = false;
+};
+
+// Like ScriptedClient, and sees the request's on_text.
+class StreamingClient final : public llm::Client {
+ public:
+  using Script = std::function<Result<std::string>(const llm::Request&)>;
+  explicit StreamingClient(Script script) : script_(std::move(script)) {}
+  Result<llm::Reply> Complete(const llm::Request& request, std::stop_token) override {
+    auto text = script_(request);
+    if (!text) return Failure(std::move(text.error()));
+    llm::Reply reply;
+    reply.text = std::move(*text);
+    return reply;
+  }
+  std::string_view name() const override { return "streaming"; }
+
+ private:
+  Script script_;
+};
+
+class PipelineTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    config_.task = "tiny";
+    config_.rounds = 1;
+    config_.ideas = 2;
+    config_.branches = 2;
+    config_.repairs = 0;
+    auto evaluator = eval::Evaluator::Create(task_, compiler_, device_, {});
+    ASSERT_TRUE(evaluator) << evaluator.error().message;
+    evaluator_ = std::move(*evaluator);
+  }
+
+  Result<SearchSummary> Run(llm::Client& client) {
+    const bool fresh = !std::filesystem::exists(folder_.path() / "run" / "run.db");
+    auto store = fresh ? results::Store::Create(folder_.path(),
+                                                MakeRunStart("run", task_, config_, "test"), clock_)
+                       : results::Store::Open(folder_.path(), "run", clock_);
+    EXPECT_TRUE(store) << store.error().message;
+    const SearchParts parts{task_, *evaluator_, device_, client, **store, observer_};
+    return RunSearch(parts, config_, {});
+  }
+
+  RunData Load() {
+    auto reader = results::Reader::Open(folder_.path() / "run");
+    EXPECT_TRUE(reader);
+    auto data = (*reader)->Load();
+    EXPECT_TRUE(data);
+    return std::move(*data);
+  }
+
+  static std::string TwoIdeas() {
+    return "{\"ideas\": [" + OneIdea("alpha", "memory access") + "," +
+           OneIdea("beta", "data type and precision") + "]}";
+  }
+
+  seeds::Task task_ = testing::TinyTask();
+  testing::FakeCompiler compiler_;
+  testing::FakeDevice device_;
+  testing::FakeClock clock_;
+  testing::RecordingObserver observer_;
+  testing::ScratchFolder folder_;
+  std::unique_ptr<eval::Evaluator> evaluator_;
+  SearchConfig config_;
+};
+
+TEST_F(PipelineTest, AnIdeaIsImplementedWhileItsReplyStillComesIn) {
+  Signal implemented;
+  bool in_time = false;
+  StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) {
+      const std::string first = "{\"ideas\": [" + OneIdea("alpha", "memory access");
+      request.on_text(first);
+      in_time = implemented.Wait();
+      return first + "," + OneIdea("beta", "data type and precision") + "]}";
+    }
+    if (request.messages[0].text.find("title: alpha") != std::string::npos) implemented.Set();
+    return Program(500);
+  });
+  ASSERT_TRUE(Run(client));
+  EXPECT_TRUE(in_time);
+  const RunData data = Load();
+  ASSERT_EQ(data.ideas.size(), 2U);
+  EXPECT_EQ(data.ideas[0].title, "alpha");
+  EXPECT_EQ(data.ideas[1].title, "beta");
+}
+
+TEST_F(PipelineTest, AProgramIsJudgedWhileItsSiblingsAreStillWritten) {
+  Signal judged;
+  bool in_time = false;
+  device_.on_check = [&, first = std::make_shared<std::atomic<int>>(0)] {
+    if (++*first > 4) judged.Set();  // the seed has four checks
+  };
+  StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) {
+      return "{\"ideas\": [" + OneIdea("alpha", "memory access") + "]}";
+    }
+    if (request.seed % 2 == 1) in_time = judged.Wait();
+    return Program(500 + static_cast<int>(request.seed % 2));
+  });
+  ASSERT_TRUE(Run(client));
+  EXPECT_TRUE(in_time);
+}
+
+TEST_F(PipelineTest, AsManyCallsAsAllowedAreInFlightWhateverTheCores) {
+  config_.branches = 16;
+  config_.calls = 32;
+  std::atomic<int> waiting{0};
+  Signal all;
+  std::atomic<int> late{0};
+  StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return TwoIdeas();
+    if (++waiting == 32) all.Set();
+    if (!all.Wait()) ++late;
+    return std::string("no program");
+  });
+  ASSERT_TRUE(Run(client));
+  EXPECT_EQ(late, 0);
+}
+
+TEST_F(PipelineTest, OfEqualProgramsTheLowestHasTheVerdictWhicheverCameFirst) {
+  config_.branches = 3;
+  Signal second_is_judged;
+  StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) {
+      return "{\"ideas\": [" + OneIdea("alpha", "memory access") + "]}";
+    }
+    // The first branch comes when the verdicts of both others are stored.
+    if (request.seed == config_.seed - 1) {
+      for (int i = 0; i < 6000; ++i) {
+        const auto lines = observer_.lines();
+        const auto judged = std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
+          return line.starts_with("  r1.i1.b");
+        });
+        if (judged == 2) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+    return Program(400);
+  });
+  const int before = compiler_.calls();
+  ASSERT_TRUE(Run(client));
+  const RunData data = Load();
+  const CandidateRow* first = data.FindCandidate("r1.i1.b1");
+  EXPECT_EQ(first->evaluation->verdict.kind, eval::VerdictKind::kPass);
+  EXPECT_NEAR(results::ScoreOf(*first)->count(), 400, 1e-6);
+  EXPECT_FALSE(first->evaluation->case_times.empty());
+  for (const char* name : {"r1.i1.b2", "r1.i1.b3"}) {
+    const auto& evaluation = *data.FindCandidate(name)->evaluation;
+    EXPECT_EQ(evaluation.verdict.kind, eval::VerdictKind::kDuplicate) << name;
+    EXPECT_EQ(evaluation.verdict.message, "the same program as r1.i1.b1") << name;
+    EXPECT_TRUE(evaluation.case_times.empty());
+    EXPECT_FALSE(evaluation.score);
+  }
+  EXPECT_EQ(compiler_.calls() - before, 2 * 5);  // the seed's cases and one program's
+  EXPECT_TRUE(results::CheckStore(folder_.path() / "run"));
+  ASSERT_EQ(data.frontier.size(), 2U);
+  EXPECT_EQ(data.frontier[0].candidate, first->id);
+}
+
+TEST_F(PipelineTest, AFailedProgramIsCompiledOnceAndRepairedByEachThatHasIt) {
+  config_.repairs = 1;
+  std::atomic<int> repairs{0};
+  StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return TwoIdeas();
+    if (request.role == llm::Role::kCode) return Program(1, "// @compile error\n");
+    return Program(500 + ++repairs);
+  });
+  const int before = compiler_.calls();
+  ASSERT_TRUE(Run(client));
+  EXPECT_EQ(repairs, 4);
+  EXPECT_EQ(compiler_.calls() - before, 5 + 1 + 4 * 5);
+  EXPECT_EQ(Load().attempts.size(), 4U);
+}
+
+TEST_F(PipelineTest, RefusedIdeasAreAskedForAgainOnceWithTheClashNamed) {
+  std::vector<std::string> questions;
+  std::mutex mutex;
+  config_.branches = 1;
+  config_.ideas = 3;
+  StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role != llm::Role::kIdea) return Program(500);
+    const std::scoped_lock lock(mutex);
+    questions.push_back(request.messages[0].text);
+    if (questions.size() == 1) {
+      return "{\"ideas\": [" + OneIdea("Use vectorised loads of 16 bytes", "memory access") + "," +
+             OneIdea("Vectorized 16 byte loads", "data type and precision") + "," +
+             OneIdea("Pad shared memory", "memory access") + "]}";
+    }
+    return "{\"ideas\": [" + OneIdea("Persistent blocks", "parallelism and occupancy") + "," +
+           OneIdea("Double buffering", "asynchrony and latency hiding") + "]}";
+  });
+  ASSERT_TRUE(Run(client));
+  ASSERT_EQ(questions.size(), 2U);
+  EXPECT_EQ(questions[0].find("<refusals>"), std::string::npos);
+  EXPECT_THAT(questions[1], HasSubstr("\"Vectorized 16 byte loads\" is nearly the same as \"Use "
+                                      "vectorised loads of 16 bytes\""));
+  EXPECT_THAT(questions[1], HasSubstr("\"Pad shared memory\": this round has its share"));
+  EXPECT_THAT(questions[1], HasSubstr("ideas wanted: 2"));
+  std::vector<std::string> titles;
+  for (const auto& idea : Load().ideas) titles.push_back(idea.title);
+  EXPECT_EQ(titles, (std::vector<std::string>{"Use vectorised loads of 16 bytes",
+                                              "Persistent blocks", "Double buffering"}));
+}
+
+TEST_F(PipelineTest, ASpentBudgetEndsTheRunWithWhatThereIs) {
+  config_.rounds = 5;
+  config_.calls = 1;  // so that the third program is the one refused
+  std::atomic<int> programs{0};
+  StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return TwoIdeas();
+    const int n = ++programs;
+    if (n > 2) return Fail(ErrorCode::kBudget, "10 of 10 tokens");
+    return Program(500 - n);
+  });
+  const auto summary = Run(client);
+  ASSERT_TRUE(summary) << summary.error().message;
+  EXPECT_EQ(summary->status, RunStatus::kFinished);
+  EXPECT_THAT(summary->reason, HasSubstr("budget: "));
+  EXPECT_EQ(summary->best, "r1.i1.b2");
+  EXPECT_EQ(programs, 3);  // nothing was asked after the refusal
+  const RunData data = Load();
+  ASSERT_EQ(data.rounds.size(), 1U);
+  EXPECT_EQ(data.rounds[0].status, results::RoundStatus::kFinished);
+  EXPECT_TRUE(results::CheckStore(folder_.path() / "run"));
+}
+
+TEST_F(PipelineTest, AStagnantSearchRestartsOneBranchFromAnotherFamily) {
+  config_.rounds = 3;
+  config_.patience = 1;
+  config_.frontier = 2;
+  config_.branches = 1;
+  std::atomic<int> n{0};
+  std::atomic<int> fastest{0};
+  // The first family gives the two fastest kernels, then nothing is any better.
+  StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea || request.role == llm::Role::kAdviser) {
+      const int id = ++n;
+      return "{\"ideas\": [" + OneIdea(fmt::format("alpha{}", id), "memory access") + "," +
+             OneIdea(fmt::format("beta{}", id), "data type and precision") + "]}";
+    }
+    const std::string& text = request.messages[0].text;
+    if (text.find("id: seed") != std::string::npos) {
+      return Program(text.find("title: alpha") != std::string::npos ? 500 : 800);
+    }
+    const bool slow_family = text.find("id: r1.i2.b1") != std::string::npos;
+    return Program((slow_family ? 900 : 501) + ++fastest);
+  });
+  ASSERT_TRUE(Run(client));
+  const RunData data = Load();
+  std::vector<std::string> second;
+  for (const results::FrontierRow& row : data.frontier) {
+    if (data.Find(row.round)->index == 2) second.push_back(data.Find(row.candidate)->name);
+  }
+  // Round 2 brought no gain: the reserve is the other family's best.
+  ASSERT_EQ(second.size(), 2U);
+  EXPECT_EQ(second[0], "r1.i1.b1");
+  EXPECT_EQ(second[1], "r1.i2.b1");
+}
+
+}  // namespace
+}  // namespace grove::search
