@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
+#include "eval/emulator_device.h"
 #include "eval/gauntlet.h"
 #include "results/format.h"
 
@@ -86,6 +87,11 @@ int GauntletCommand(const GauntletCommandOptions& options, const Common& common)
   run.tasks = common.bench.tasks.empty() ? seeds::DefaultTasksFolder() : common.bench.tasks;
   run.evaluation.seed = common.bench.seed;
   run.evaluation.arch = machine->device->spec().arch;
+  std::unique_ptr<eval::Device> screen;
+  if (!machine->device->gpus().empty()) {
+    screen = eval::MakeEmulatorDevice(machine->device->spec(), {});
+    run.evaluation.screen = screen.get();
+  }
   std::size_t done = 0;
   if (!common.quiet) {
     run.done = [&](const eval::GauntletOutcome& outcome) {

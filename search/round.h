@@ -28,6 +28,8 @@
 
 namespace grove::search {
 
+class Steering;
+
 // What the rounds of a search share; borrowed.
 struct RoundParts {
   const SearchConfig& config;
@@ -41,6 +43,7 @@ struct RoundParts {
   std::function<void(const std::function<void(LiveState&)>&)> update;
   // Asks everything in flight to end: the user's stop, or an error.
   std::stop_source& halt;
+  const Steering* steering = nullptr;  // asked before each question to a model; may be none
 };
 
 struct RoundPlan {
