@@ -15,8 +15,8 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/inspect_app.h"
-#include "cli/rank_command.h"
 #include "cli/interrupt.h"
+#include "cli/rank_command.h"
 #include "cli/steer_app.h"
 
 namespace grove::cli {
@@ -118,12 +118,15 @@ int Dispatch(int argc, const char* const* argv) {
 
   Common common;
   std::string runs = common.runs.string();
-  app.add_option("--runs", runs, "folder of the runs")
+  app.add_option("--runs", runs, "folder of the runs (default: runs)")
       ->envname("GROVE_RUNS")
-      ->capture_default_str();
-  app.add_option("--tasks", common.bench.tasks, "folder of the tasks")->envname("GROVE_TASKS");
+      ->option_text("DIR ($GROVE_RUNS)");
+  app.add_option("--tasks", common.bench.tasks, "folder of the tasks")
+      ->envname("GROVE_TASKS")
+      ->option_text("DIR ($GROVE_TASKS)");
   app.add_option("--cache", common.bench.cache, "folder of the compile cache")
-      ->envname("GROVE_CACHE");
+      ->envname("GROVE_CACHE")
+      ->option_text("DIR ($GROVE_CACHE)");
   app.add_option("--jobs", common.bench.jobs, "parallel compilations (default: cores)")
       ->check(CLI::Range(1, 256));
   app.add_flag("--json", common.json, "print one JSON document");

@@ -124,9 +124,8 @@ struct Round::Impl {
     }
     auto answer = parts.calls.Ask(key, request, parts.halt.get_token());
     if (answer) {
-      parts.update([&](LiveState& live) {
-        live.tokens = live.tokens + answer->reply.usage.total();
-      });
+      parts.update(
+          [&](LiveState& live) { live.tokens = live.tokens + answer->reply.usage.total(); });
     }
     return answer;
   }
@@ -360,8 +359,8 @@ struct Round::Impl {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
     const int turn = slot->received.draft.turn + 1;
     const auto request =
-        parts.prompts.ForRepair(parent, slot->idea, slot->branch, HintsFor(slot->place), slot->received.draft,
-                                row.verdict, slot->earlier);
+        parts.prompts.ForRepair(parent, slot->idea, slot->branch, HintsFor(slot->place),
+                                slot->received.draft, row.verdict, slot->earlier);
     if (!request) return Set(request.error());
     auto answer = Ask(KeyOf(*slot, turn), *request);
     if (!answer) {

@@ -75,6 +75,7 @@ class PipelineTest : public ::testing::Test {
  protected:
   void SetUp() override {
     config_.task = "tiny";
+    config_.reserve = 0;
     config_.rounds = 1;
     config_.ideas = 2;
     config_.branches = 2;

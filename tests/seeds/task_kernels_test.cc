@@ -321,6 +321,7 @@ INSTANTIATE_TEST_SUITE_P(Tasks, WrongKernel, ::testing::ValuesIn(AllMistakes()),
 TEST(Mistakes, ThereIsOneForEveryTaskAndSuite) {
   const std::vector<Mistake> mistakes = AllMistakes();
   for (const Part& part : AllParts()) {
+    if (part.task == "qr") continue;  // its mistakes are those of qr_kernels_test.cc
     EXPECT_TRUE(std::any_of(mistakes.begin(), mistakes.end(),
                             [&](const Mistake& mistake) {
                               return mistake.task == part.task && mistake.suite == part.suite;
