@@ -41,14 +41,14 @@ class SmallDisk {
  public:
   explicit SmallDisk(std::filesystem::path at) : at_(std::move(at)) {
     std::filesystem::create_directories(at_);
-    mounted_ = ::mount("tmpfs", at_.c_str(), "tmpfs", 0, "size=1m") == 0;
+    mounted_ = ::mount("tmpfs", at_.c_str(), "tmpfs", 0, "size=2m") == 0;
   }
   ~SmallDisk() {
     if (mounted_) ::umount2(at_.c_str(), MNT_DETACH);
   }
   bool mounted() const { return mounted_; }
   bool MakeReadOnly() const {
-    return ::mount("tmpfs", at_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m") == 0;
+    return ::mount("tmpfs", at_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=2m") == 0;
   }
 
  private:
@@ -245,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(
                "not its place in the tree"},
         Damage{"LostSample", "DELETE FROM samples WHERE candidate = 1 AND ordinal = 1",
                "gaps in its samples"},
-        Damage{"OpenLedger", "UPDATE ledger SET settled = NULL WHERE id = 1",
+        Damage{"OpenLedger", "UPDATE ledger SET settled = NULL WHERE key LIKE 'idea %'",
                "reservation left open"},
         Damage{"UnknownWord", "UPDATE stages SET stage = 'mystery' WHERE candidate = 1",
                "unknown word 'mystery'"},
