@@ -11,14 +11,14 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/share.h"
-#include "cli/clients.h"
 #include "cli/batch_command.h"
+#include "cli/clients.h"
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
-#include "cli/spending.h"
 #include "cli/known_baselines.h"
+#include "cli/spending.h"
 #include "cli/terminal.h"
 #include "codegen/program.h"
 #include "eval/device_group.h"
@@ -28,8 +28,8 @@
 #include "results/store.h"
 #include "results/tree.h"
 #include "search/estimate.h"
-#include "search/model_calls.h"
 #include "search/goals.h"
+#include "search/model_calls.h"
 #include "search/search.h"
 #include "search/steering.h"
 
@@ -325,10 +325,10 @@ int StartBatch(const RunOptions& options, search::SearchConfig config, const Com
   }
   // Every task is there before anything is written.
   for (const search::BatchTask& task : spec.tasks) {
-    auto loaded = seeds::LoadTask(spec.config.tasks.empty()
-                                      ? seeds::DefaultTasksFolder()
-                                      : std::filesystem::path(spec.config.tasks),
-                                  task.name);
+    auto loaded =
+        seeds::LoadTask(spec.config.tasks.empty() ? seeds::DefaultTasksFolder()
+                                                  : std::filesystem::path(spec.config.tasks),
+                        task.name);
     if (!loaded) return Complain(loaded.error());
     if (auto cases = seeds::SelectCases(*loaded, task.suite, task.cases); !cases) {
       return Complain(cases.error());

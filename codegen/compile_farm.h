@@ -19,7 +19,7 @@
 namespace grove::codegen {
 
 struct FarmOptions {
-  int workers = 0;                            // 0 = number of cores
+  int workers = 0;  // 0 = number of cores
   // Processor time of one compilation; ten times as much on the wall.
   std::chrono::milliseconds deadline{30000};
   Bytes memory_limit{std::int64_t{4}

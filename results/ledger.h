@@ -40,8 +40,10 @@ class LedgerWriter {
   void SettleCall(Connection& c, const CallRow& row, std::span<const Amount> cost);
   LimitState StateOf(Connection& c, const LedgerLimit& limit, const LedgerScope& scope);
 
- private:
+  // Books the time that has passed, for the run and for the scope's round and idea.
   void CountTime(Connection& c, const LedgerScope& scope);
+
+ private:
   void WriteTime(Connection& c, int round, int idea);
 
   const Clock& clock_;

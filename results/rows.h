@@ -240,8 +240,9 @@ struct AttemptRow {
   eval::Verdict verdict;
 };
 
-// A challenger measured interleaved with an incumbent (eval/promotion.h). Ratios are the challenger's
-// time over the incumbent's, with two standard errors to each side; equal when modelled.
+// A challenger measured interleaved with an incumbent (eval/promotion.h). Ratios are the
+// challenger's time over the incumbent's, with two standard errors to each side; equal when
+// modelled.
 struct PromotionCaseRow {
   std::string case_name;
   Nanoseconds incumbent{0}, challenger{0};  // medians
@@ -266,8 +267,8 @@ struct BaselineRow {
   std::string case_name;
   std::string name;  // "cublas_fp32", "torch_compile", ...
   std::string gpu_uuid, gpu, driver;
-  std::string version;   // of the library
-  Nanoseconds time{0};   // cold median
+  std::string version;                   // of the library
+  Nanoseconds time{0};                   // cold median
   std::optional<Nanoseconds> low, high;  // [min, q3]
   WallTime measured;
 };

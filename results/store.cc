@@ -500,9 +500,8 @@ Result<bool> Store::RecordPromotion(const PromotionRow& promotion) {
 
 Status Store::RecordProfile(CandidateId candidate, std::string_view summary,
                             std::string_view report) {
-  return impl_->Transact([&](Connection& c) {
-    PutProfile(c, candidate, summary, report, impl_->clock.WallTime());
-  });
+  return impl_->Transact(
+      [&](Connection& c) { PutProfile(c, candidate, summary, report, impl_->clock.WallTime()); });
 }
 
 Status Store::SetBaselines(std::span<const BaselineRow> rows) {
@@ -523,8 +522,9 @@ Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
       name = row.Text(1);
     }
     {
-      Query row(c, "SELECT 1 FROM candidates a JOIN candidates b ON b.identity = a.identity "
-                   "WHERE a.id = ? AND b.id = ? AND a.verdict = 'pass'",
+      Query row(c,
+                "SELECT 1 FROM candidates a JOIN candidates b ON b.identity = a.identity "
+                "WHERE a.id = ? AND b.id = ? AND a.verdict = 'pass'",
                 from, to);
       if (!row.Step()) {
         Throw(ErrorCode::kInternal,
@@ -677,12 +677,16 @@ Result<int> Store::SettleOpen() {
 
 Result<std::vector<LimitState>> Store::LimitStates(const LedgerScope& scope,
                                                    std::span<const LedgerLimit> limits) {
-  const std::lock_guard guard(impl_->mutex);
-  return impl_->connection.Guard([&] {
-    std::vector<LimitState> states;
+  return impl_->Transact([&](Connection& c) {
+    // Time passes without anybody writing it down; what is refused for it must be seen here too.
     for (const LedgerLimit& limit : limits) {
-      states.push_back(impl_->meter.StateOf(impl_->connection, limit, scope));
+      if (limit.kind == LedgerKind::kSeconds) {
+        impl_->meter.CountTime(c, scope);
+        break;
+      }
     }
+    std::vector<LimitState> states;
+    for (const LedgerLimit& limit : limits) states.push_back(impl_->meter.StateOf(c, limit, scope));
     return states;
   });
 }

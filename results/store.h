@@ -149,9 +149,9 @@ class Store {
   Status FinishRound(RoundId round, std::span<const FrontierEntry> frontier);
   // The task's own seed, "seed", as kReceived.
   Result<CandidateId> RecordSeed(const ProgramDraft& program);
-  // Ordinals are positions in `ideas`, from 1, unless the draft says another. Ids in the same order;
-  // an id follows from round and number alone, a candidate's from its idea and branch, so the ids
-  // of a run do not depend on what arrived first and are sorted as the names are.
+  // Ordinals are positions in `ideas`, from 1, unless the draft says another. Ids in the same
+  // order; an id follows from round and number alone, a candidate's from its idea and branch, so
+  // the ids of a run do not depend on what arrived first and are sorted as the names are.
   Result<std::vector<IdeaId>> RecordIdeas(RoundId round, CandidateId parent, CallId call,
                                           std::span<const IdeaDraft> ideas);
   // branch >= 1.
@@ -169,15 +169,15 @@ class Store {
   Result<bool> RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
                              std::span<const Amount> cost = {});
 
-  // A contest for the first place, with its cases and samples. false: these two have met before, and
-  // what is stored stays.
+  // A contest for the first place, with its cases and samples. false: these two have met before,
+  // and what is stored stays.
   Result<bool> RecordPromotion(const PromotionRow& promotion);
   // What a profiler said of a candidate, in short and in full; replaces an earlier profile.
   Status RecordProfile(CandidateId candidate, std::string_view summary, std::string_view report);
   // Baselines known for this run's cases; replaces those of the same case, name and GPU.
   Status SetBaselines(std::span<const BaselineRow> rows);
-  // Gives the verdict of `from`, and every row of its evaluation, to `to`, which has none yet and the
-  // same program; `from` and the round's other duplicates of it become duplicates of `to`. For
+  // Gives the verdict of `from`, and every row of its evaluation, to `to`, which has none yet and
+  // the same program; `from` and the round's other duplicates of it become duplicates of `to`. For
   // programs that turn out to be equal after the wrong one of them was evaluated. false: `to` had a
   // verdict, and nothing changed.
   Result<bool> MoveVerdict(CandidateId from, CandidateId to);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -55,7 +56,8 @@ constexpr TextField kTexts[] = {
     {"task", &SearchConfig::task, "what to make fast (grove tasks)"},
     {"model", &SearchConfig::model,
      "who writes: playbook, mailbox, openai:NAME or anthropic:NAME (docs/models.md)"},
-    {"policy", &SearchConfig::policy, "which kernels seed the next round: beam, greedy, islands or puct"},
+    {"policy", &SearchConfig::policy,
+     "which kernels seed the next round: beam, greedy, islands or puct"},
     {"device", &SearchConfig::device, "auto, emulator, cuda, cuda:N, cuda:0,1 or all"},
     {"gpu", &SearchConfig::gpu, "the GPU whose time is modelled (grove devices)"},
     {"tasks", &SearchConfig::tasks, "folder of the tasks"},
@@ -226,9 +228,12 @@ std::string ToJson(const SearchConfig& config) {
   json["models"] = nlohmann::ordered_json::array();
   for (const ModelSpec& model : config.models) json["models"].push_back(ModelJson(model));
   json["limits"] = nlohmann::ordered_json::object();
+  // By name, whatever order they were given in: equal configurations have equal texts.
+  std::map<std::string, double> limits;
   for (const LedgerLimit& limit : config.limits) {
-    json["limits"][KeyOf(limit.span, limit.kind)] = limit.most;
+    limits[KeyOf(limit.span, limit.kind)] = limit.most;
   }
+  for (const auto& [key, most] : limits) json["limits"][key] = most;
   return json.dump();
 }
 

@@ -50,14 +50,14 @@ struct SearchConfig {
   std::vector<ModelSpec> models;   // who answers; empty = `model` for all roles
   std::vector<results::LedgerLimit> limits;
   int rounds = 3;
-  int ideas = 3;           // per frontier kernel
-  int branches = 2;        // candidates per idea
+  int ideas = 3;                   // per frontier kernel
+  int branches = 2;                // candidates per idea
   std::vector<std::string> goals;  // search/goals.h; the run ends when all are met
-  int frontier = 3;        // fastest kernels carried into the next round
-  int reserve = 1;         // places beside them for promising but slower ones
-  int patience = 4;        // rounds without a gain before the search ends
-  int repairs = 2;         // repair turns per candidate
-  int calls = 16;          // model calls in flight at once
+  int frontier = 3;                // fastest kernels carried into the next round
+  int reserve = 1;                 // places beside them for promising but slower ones
+  int patience = 4;                // rounds without a gain before the search ends
+  int repairs = 2;                 // repair turns per candidate
+  int calls = 16;                  // model calls in flight at once
   int screen = 0;          // 1 = every candidate passes the emulator before it reaches a GPU
   std::uint64_t seed = 1;  // of inputs and of the model's samples
 };

@@ -321,24 +321,24 @@ struct Round::Impl {
       return;
     }
     auto hold = std::make_shared<EvaluationHold>(std::move(*reserved));
-    parts.stages.Submit(*slot->received.program, [this, identity, hold,
-                                                  on_gpu](Result<eval::Evaluation> done) {
-      EvaluationRow row;
-      if (done) {
-        row = ToRow(*done);
-        if (auto paid = hold->Settle(on_gpu ? DeviceTime(*done) : Seconds(0)); !paid) {
-          Set(std::move(paid.error()));
-        }
-      } else {
-        Set(done.error().code == ErrorCode::kCancelled
-                ? std::move(done.error())
-                : Error{done.error().code, "evaluating: " + done.error().message});
-      }
-      for (const SlotPtr& waiting : programs.Finish(identity, row)) {
-        if (done) Judge(waiting, row);
-        End();
-      }
-    });
+    parts.stages.Submit(
+        *slot->received.program, [this, identity, hold, on_gpu](Result<eval::Evaluation> done) {
+          EvaluationRow row;
+          if (done) {
+            row = ToRow(*done);
+            if (auto paid = hold->Settle(on_gpu ? DeviceTime(*done) : Seconds(0)); !paid) {
+              Set(std::move(paid.error()));
+            }
+          } else {
+            Set(done.error().code == ErrorCode::kCancelled
+                    ? std::move(done.error())
+                    : Error{done.error().code, "evaluating: " + done.error().message});
+          }
+          for (const SlotPtr& waiting : programs.Finish(identity, row)) {
+            if (done) Judge(waiting, row);
+            End();
+          }
+        });
   }
 
   // What follows from an evaluation for one candidate.

@@ -5,8 +5,9 @@
 //
 // What comes of it does not depend on the order in which things finish: numbers follow the place of
 // the parent and the place of the idea in its reply; of equal programs the one with the lowest name
-// has the verdict and the others are its duplicates, whichever came first, and it is evaluated once.
-// A program that failed is judged for each of its candidates, since each may repair it another way.
+// has the verdict and the others are its duplicates, whichever came first, and it is evaluated
+// once. A program that failed is judged for each of its candidates, since each may repair it
+// another way.
 #pragma once
 
 #include <functional>

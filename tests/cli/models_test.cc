@@ -1,8 +1,8 @@
 // Models as a user meets them: a search against an endpoint, its ledger, its replay, its mailbox,
 // its configuration; and that no key is to be found anywhere.
-#include <filesystem>
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>

@@ -219,8 +219,10 @@ TEST_P(CheckTest, FindsIt) {
 INSTANTIATE_TEST_SUITE_P(
     Damages, CheckTest,
     ::testing::Values(
-        Damage{"NoStages", "DELETE FROM stages WHERE candidate = (SELECT min(id) FROM candidates WHERE "
-               "verdict IS NOT NULL AND parent IS NOT NULL)", "without any stage"},
+        Damage{"NoStages",
+               "DELETE FROM stages WHERE candidate = (SELECT min(id) FROM candidates WHERE "
+               "verdict IS NOT NULL AND parent IS NOT NULL)",
+               "without any stage"},
         Damage{"Orphan", "INSERT INTO stages VALUES (999, 0, 'parse', '', 'pass', 1.0)",
                "refers to nothing in candidates"},
         Damage{"LostText", "DELETE FROM texts WHERE hash = (SELECT reply FROM calls WHERE id = 2)",
@@ -240,7 +242,8 @@ INSTANTIATE_TEST_SUITE_P(
                "has stages without a verdict"},
         Damage{"NoReply", "UPDATE calls SET reply = NULL WHERE id = 1",
                "without a reply or its end"},
-        Damage{"Renamed", "UPDATE candidates SET name = 'r9.i9.b9' WHERE id = (SELECT min(id) FROM "
+        Damage{"Renamed",
+               "UPDATE candidates SET name = 'r9.i9.b9' WHERE id = (SELECT min(id) FROM "
                "candidates WHERE parent IS NOT NULL)",
                "not its place in the tree"},
         Damage{"LostSample", "DELETE FROM samples WHERE candidate = 1 AND ordinal = 1",
