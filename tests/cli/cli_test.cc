@@ -83,6 +83,7 @@ TEST_F(CliTest, TasksOfASuiteAreListed) {
 
 TEST_F(CliTest, ATaskThatThePlaybookCannotDoIsOneMessageAndNoRun) {
   const auto tasks = folder_.path() / "tasks";
+  std::filesystem::create_directories(tasks);
   std::filesystem::copy(std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks/softmax_small",
                         tasks / "softmax_small", std::filesystem::copy_options::recursive);
   std::ifstream written(tasks / "softmax_small" / "task.toml");
