@@ -85,17 +85,21 @@ TEST_F(CliTest, ATaskThatThePlaybookCannotDoIsOneMessageAndNoRun) {
   const auto tasks = folder_.path() / "tasks";
   std::filesystem::create_directories(tasks);
   std::filesystem::copy(std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks/softmax_small",
-                        tasks / "softmax_small", std::filesystem::copy_options::recursive);
-  std::ifstream written(tasks / "softmax_small" / "task.toml");
+                        tasks / "my_own_op", std::filesystem::copy_options::recursive);
+  std::ifstream written(tasks / "my_own_op" / "task.toml");
   std::string text(std::istreambuf_iterator<char>(written), {});
-  const auto family = text.find("\"row_reduction\"");
-  ASSERT_NE(family, std::string::npos);
-  text.replace(family, std::string("\"row_reduction\"").size(), "\"of_my_own\"");
-  std::ofstream(tasks / "softmax_small" / "task.toml") << text;
-  const ProgramResult result = Grove({"run", "softmax_small", "--tasks", tasks.string()});
+  for (const auto& [from, to] :
+       {std::pair<std::string, std::string>{"\"softmax_small\"", "\"my_own_op\""},
+        {"\"row_reduction\"", "\"of_my_own\""}}) {
+    const auto at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  }
+  std::ofstream(tasks / "my_own_op" / "task.toml") << text;
+  const ProgramResult result = Grove({"run", "my_own_op", "--tasks", tasks.string()});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("the playbook (the built-in model) has no transformations for "
-                                    "task softmax_small"));
+                                    "task my_own_op"));
   EXPECT_THAT(result.err, HasSubstr("--model"));
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs"));
