@@ -1,22 +1,37 @@
 // `grove run` and `grove resume`.
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <functional>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/share.h"
-#include "base/suggest.h"
+#include "cli/batch_command.h"
+#include "cli/clients.h"
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
+#include "cli/known_baselines.h"
+#include "cli/spending.h"
 #include "cli/terminal.h"
+#include "codegen/program.h"
+#include "eval/device_group.h"
 #include "llm/playbook_client.h"
+#include "llm/pricing.h"
 #include "results/format.h"
 #include "results/store.h"
 #include "results/tree.h"
+#include "search/estimate.h"
+#include "search/goals.h"
+#include "search/model_calls.h"
 #include "search/search.h"
+#include "search/steering.h"
 
 namespace grove::cli {
 namespace {
@@ -29,15 +44,13 @@ std::string FreeName(const std::filesystem::path& runs, const std::string& task)
   }
 }
 
-Result<std::unique_ptr<llm::Client>> MakeClient(const std::string& model) {
-  static const std::vector<std::string> kModels = {"playbook"};
-  if (model != "playbook") return Fail(ErrorCode::kNotFound, UnknownName("model", model, kModels));
-  return llm::MakePlaybookClient(ShareFolder("playbook"));
-}
-
 std::vector<results::EnvironmentRow> EnvironmentOf(Workbench& bench) {
   std::vector<results::EnvironmentRow> rows;
   rows.push_back({"device", bench.device->name()});
+  for (const eval::GpuIdentity& gpu : bench.device->gpus()) {
+    rows.push_back({"gpu " + gpu.uuid,
+                    fmt::format("cuda:{} {}, driver {}", gpu.ordinal, gpu.name, gpu.driver)});
+  }
   rows.push_back({"gpu", bench.device->spec().name});
   rows.push_back({"arch", bench.device->spec().arch});
   if (auto version = bench.compiler->Version()) rows.push_back({"compiler", *version});
@@ -79,13 +92,115 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
                results::FormatRatio(*summary.seed_time / *summary.best_time),
                results::FormatTime(*summary.seed_time), run, summary.best);
   }
-  if (summary.status == results::RunStatus::kInterrupted) {
+  if (summary.status != results::RunStatus::kFinished) {
     fmt::print("go on with: grove resume {}\n", run);
   }
 }
 
+// What the clients say of failed attempts, on their own thread, goes where the search's lines go.
+class ClientLog {
+ public:
+  std::function<void(std::string_view)> sink() {
+    return [this](std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      if (observer_ != nullptr) observer_->Line(fmt::format("  {}", line));
+    };
+  }
+  void To(search::Observer* observer) {
+    const std::lock_guard lock(mutex_);
+    observer_ = observer;
+  }
+
+ private:
+  std::mutex mutex_;
+  search::Observer* observer_ = nullptr;
+};
+
+bool UsesPlaybook(const search::SearchConfig& config) {
+  const auto models = search::ModelsOf(config);
+  return std::any_of(models.begin(), models.end(),
+                     [](const auto& model) { return model.name == "playbook"; });
+}
+
+// A limit on dollars can be kept only where every model has a price.
+Status CheckPriced(const search::SearchConfig& config) {
+  const bool limited =
+      std::any_of(config.limits.begin(), config.limits.end(),
+                  [](const auto& limit) { return limit.kind == results::LedgerKind::kDollars; });
+  if (!limited) return {};
+  for (const search::ModelSpec& model : search::ModelsOf(config)) {
+    if (model.price_in && model.price_out) continue;
+    return Fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("the price of {} is unknown, so a limit on dollars cannot be kept: give "
+                    "its [[model]] price_in and price_out, add it to "
+                    "~/.config/grove/prices.toml, or limit tokens instead",
+                    model.name));
+  }
+  return {};
+}
+
+Status SetPrices(search::SearchConfig& config) {
+  auto prices = llm::LoadPrices();
+  if (!prices) return Failure(std::move(prices.error()));
+  // Kept with the run: what it costs does not change with the table.
+  config.models = search::ModelsOf(config);
+  search::FillPrices(config.models, *prices);
+  return CheckPriced(config);
+}
+
+Result<search::SearchConfig> RecordedConfig(const std::filesystem::path& runs,
+                                            const std::string& run) {
+  auto name = FindRun(runs, run);
+  if (!name) return Failure(std::move(name.error()));
+  auto reader = results::Reader::Open(runs / *name);
+  if (!reader) return Failure(std::move(reader.error()));
+  auto data = (*reader)->Load();
+  if (!data) return Failure(std::move(data.error()));
+  auto config = search::ConfigFromJson(data->run.config);
+  if (!config) return config;
+  config->replay = std::filesystem::absolute(runs / *name).lexically_normal().string();
+  return config;
+}
+
+// The task's seed on every GPU of a group: times of one run are compared with each other, so the
+// run's environment says how far the GPUs agree.
+Status CompareMembers(Workbench& bench, results::Store& store, search::Observer& observer) {
+  auto* group = dynamic_cast<eval::DeviceGroup*>(bench.device.get());
+  if (group == nullptr) return {};
+  auto seed = codegen::MakeProgram(bench.task.seed.source, bench.task.seed.plan);
+  if (!seed) return Failure(std::move(seed.error()));
+  std::vector<results::EnvironmentRow> rows;
+  std::optional<Nanoseconds> first;
+  for (std::size_t i = 0; i < group->size(); ++i) {
+    eval::Device& member = group->member(i);
+    eval::EvaluatorOptions options;
+    options.arch = member.spec().arch;
+    auto evaluator = eval::Evaluator::Create(bench.task, *bench.compiler, member, options);
+    if (!evaluator) return Failure(std::move(evaluator.error()));
+    auto evaluation = (*evaluator)->Evaluate(*seed);
+    if (!evaluation) return Fail(std::move(evaluation.error()), member.name());
+    if (!evaluation->score) {
+      return Fail(ErrorCode::kInvalidInput,
+                  fmt::format("the seed does not pass on {}: {}", member.name(),
+                              evaluation->verdict.message));
+    }
+    const Nanoseconds time = *evaluation->score;
+    if (!first) first = time;
+    for (const eval::GpuIdentity& gpu : member.gpus()) {
+      rows.push_back({"seed on " + gpu.uuid, results::FormatTime(time)});
+    }
+    observer.Line(fmt::format("{} runs the seed in {} ({:+.1f}% of {}'s time)", member.name(),
+                              results::FormatTime(time), 100 * (time / *first - 1),
+                              group->member(0).name()));
+  }
+  return store.SetEnvironment(rows);
+}
+
 int Search(const std::string& name, Workbench& bench, llm::Client& client, results::Store& store,
-           const search::SearchConfig& config, const Common& common) {
+           const search::SearchConfig& config, ClientLog& log, const Common& common) {
+  const std::vector<results::BaselineRow> baselines = KnownBaselines(bench, common);
+  if (auto set = store.SetBaselines(baselines); !set) return Complain(set.error());
   std::optional<search::SearchSummary> summary;
   {
     // The live line belongs to the search alone: it is gone before the summary is printed.
@@ -94,9 +209,20 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
         fmt::format("{}: {} on {} by the {}; {} rounds x {} ideas x {} branches, frontier {}", name,
                     bench.task.title, bench.device->spec().name, bench.device->name(),
                     config.rounds, config.ideas, config.branches, config.frontier));
+    if (!bench.device->gpus().empty() && baselines.empty()) {
+      observer.Line(
+          fmt::format("no baseline is known for this GPU; measure them with: grove "
+                      "baseline {}",
+                      bench.task.name));
+    }
+    if (auto compared = CompareMembers(bench, store, observer); !compared) {
+      return Complain(compared.error());
+    }
     const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
                                     store,      observer};
-    auto done = search::RunSearch(parts, config, common.stop);
+    log.To(&observer);
+    auto done = search::RunSteered(parts, config, common.stop);
+    log.To(nullptr);
     if (!done) {
       observer.Line(fmt::format("the run is as it was; go on with: grove resume {}", name));
       return Complain(done.error());
@@ -105,7 +231,7 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
   }
   PrintSummary(name, *summary, common);
   if (summary->status == results::RunStatus::kInterrupted) return kExitInterrupted;
-  return kExitDone;
+  return kExitDone;  // a stop that was asked for is no failure
 }
 
 WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& common) {
@@ -117,13 +243,140 @@ WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& 
   options.seed = config.seed;
   options.suite = config.suite;
   options.cases = config.cases;
+  options.screen = config.screen != 0;
   return options;
+}
+
+}  // namespace
+
+namespace {
+
+// A task's next rounds in a batch: its run is made or gone on with until `rounds` are finished.
+int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, int rounds,
+                  const Common& common) {
+  search::SearchConfig config = whole;
+  const SystemClock clock;
+  auto client = MakeClients(config, common.runs / name, clock);
+  if (!client) return Complain(client.error());
+  auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
+  if (!bench) return Complain(bench.error());
+  std::error_code error;
+  const bool there = std::filesystem::is_regular_file(common.runs / name / "run.db", error);
+  auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
+  start.environment = EnvironmentOf(**bench);
+  auto store = there ? results::Store::Open(common.runs, name, clock)
+                     : results::Store::Create(common.runs, start, clock);
+  if (!store) return Complain(store.error());
+  if (auto running = (*store)->SetStatus(results::RunStatus::kRunning, "its turn in the batch");
+      !running) {
+    return Complain(running.error());
+  }
+  config.rounds = rounds;
+  TerminalObserver observer(stderr, common.quiet);
+  const search::SearchParts parts{
+      (*bench)->task, *(*bench)->evaluator, *(*bench)->device, **client, **store, observer};
+  auto summary = search::RunSteered(parts, config, common.stop);
+  if (!summary) return Complain(summary.error());
+  if (summary->status != results::RunStatus::kFinished) return kExitInterrupted;
+  if (summary->rounds < rounds || rounds >= whole.rounds) return kExitDone;  // it has ended
+  if (auto waits =
+          (*store)->SetStatus(results::RunStatus::kStopped, "waits for its turn in the batch");
+      !waits) {
+    return Complain(waits.error());
+  }
+  return kExitDone;
+}
+
+RunOne BatchRunner(const Common& common) {
+  return [&common](const std::string& run, const search::SearchConfig& config, int rounds) {
+    return RunOneOfBatch(run, config, rounds, common);
+  };
+}
+
+int StartBatch(const RunOptions& options, search::SearchConfig config, const Common& common) {
+  search::BatchSpec spec;
+  if (!options.batch.empty()) {
+    auto text = ReadFile(options.batch, 1 << 20);
+    if (!text) return Complain(text.error());
+    auto parsed = search::ParseBatch(*text, options.batch.string());
+    if (!parsed) return Complain(parsed.error());
+    spec = std::move(*parsed);
+  }
+  for (const std::string& text : options.tasks) {
+    search::BatchTask task;
+    const auto equals = text.find('=');
+    task.name = text.substr(0, equals);
+    task.suite = config.suite;
+    task.cases = config.cases;
+    if (equals != std::string::npos) {
+      const char* const end = text.data() + text.size();
+      const auto [rest, bad] = std::from_chars(text.data() + equals + 1, end, task.weight);
+      if (bad != std::errc() || rest != end) {
+        return Complain({ErrorCode::kInvalidInput,
+                         fmt::format("'{}': a task is written TASK or TASK=WEIGHT", text)});
+      }
+    }
+    spec.tasks.push_back(std::move(task));
+  }
+  if (auto priced = SetPrices(config); !priced) return Complain(priced.error());
+  spec.config = std::move(config);
+  if (!common.bench.tasks.empty()) {
+    spec.config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
+  }
+  // Every task is there before anything is written.
+  for (const search::BatchTask& task : spec.tasks) {
+    auto loaded =
+        seeds::LoadTask(spec.config.tasks.empty() ? seeds::DefaultTasksFolder()
+                                                  : std::filesystem::path(spec.config.tasks),
+                        task.name);
+    if (!loaded) return Complain(loaded.error());
+    if (auto cases = seeds::SelectCases(*loaded, task.suite, task.cases); !cases) {
+      return Complain(cases.error());
+    }
+    if (UsesPlaybook(spec.config)) {
+      if (auto known = llm::CheckPlaybookKnows(*loaded, ShareFolder("playbook")); !known) {
+        return Complain(known.error());
+      }
+    }
+  }
+  const std::string name = options.name.empty() ? FreeName(common.runs, "batch") : options.name;
+  return BatchCommand(name, spec, BatchRunner(common), common);
 }
 
 }  // namespace
 
 int RunCommand(const RunOptions& options, const Common& common) {
   search::SearchConfig config = options.config;
+  if (options.tasks.size() > 1 || !options.batch.empty()) {
+    if (auto set = ApplySettings(options.settings, config); !set) return Complain(set.error());
+    return StartBatch(options, std::move(config), common);
+  }
+  if (!options.tasks.empty()) config.task = options.tasks[0];
+  std::map<std::string, std::string> flags = options.settings.flags;
+  const auto replay = flags.find("replay");
+  if (replay != flags.end()) {
+    // The recorded run says everything but what is to be different.
+    auto recorded = RecordedConfig(common.runs, replay->second);
+    if (!recorded) return Complain(recorded.error());
+    const std::string task = config.task;
+    config = std::move(*recorded);
+    if (!task.empty() && task != config.task) {
+      return Complain({ErrorCode::kInvalidInput,
+                       fmt::format("the run to replay is about {}, not {}", config.task, task)});
+    }
+    flags.erase("replay");
+    if (auto set = ApplyFlags(flags, config); !set) return Complain(set.error());
+  } else {
+    const std::string task = config.task;
+    if (auto set = ApplySettings(options.settings, config); !set) return Complain(set.error());
+    if (!task.empty()) config.task = task;
+    if (!config.replay.empty()) {
+      return Complain({ErrorCode::kInvalidInput, "name the run to replay with --replay"});
+    }
+  }
+  if (config.task.empty()) {
+    return Complain({ErrorCode::kInvalidInput, "name a task (grove tasks lists them) or --batch"});
+  }
   if (!common.bench.tasks.empty()) {
     config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
   }
@@ -132,25 +385,54 @@ int RunCommand(const RunOptions& options, const Common& common) {
   if (!options.name.empty()) {
     if (auto valid = results::CheckRunName(options.name); !valid) return Complain(valid.error());
   }
-  auto client = MakeClient(config.model);
+  if (config.replay.empty()) {
+    if (auto priced = SetPrices(config); !priced) return Complain(priced.error());
+  }
+  if (options.dry_run) {
+    auto task = seeds::LoadTask(
+        config.tasks.empty() ? seeds::DefaultTasksFolder() : std::filesystem::path(config.tasks),
+        config.task);
+    if (!task) return Complain(task.error());
+    const search::Estimate estimate = search::EstimateSpend(*task, config);
+    if (common.json) {
+      fmt::print("{}\n", EstimateJson(estimate).dump(2));
+    } else {
+      fmt::print("{}", EstimateText(estimate));
+    }
+    return kExitDone;
+  }
+  const SystemClock clock;
+  const std::string name = options.name.empty() ? FreeName(common.runs, config.task) : options.name;
+  ClientLog log;
+  auto client = MakeClients(config, common.runs / name, clock, log.sink());
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
   if (!bench) return Complain(bench.error());
-  if (config.model == "playbook") {
+  if (config.replay.empty() && UsesPlaybook(config)) {
     const auto known = llm::CheckPlaybookKnows((*bench)->task, ShareFolder("playbook"));
     if (!known) return Complain(known.error());
   }
 
-  const SystemClock clock;
-  const std::string name = options.name.empty() ? FreeName(common.runs, config.task) : options.name;
+  std::vector<std::string> scored;
+  for (const seeds::Case& task_case : (*bench)->task.cases) {
+    if (task_case.role == seeds::CaseRole::kScored) scored.push_back(task_case.name);
+  }
+  for (const std::string& text : config.goals) {
+    if (auto fits = search::CheckGoal(*search::ParseGoal(text), scored); !fits) {
+      return Complain(fits.error());
+    }
+  }
+
   auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
   start.environment = EnvironmentOf(**bench);
   auto store = results::Store::Create(common.runs, start, clock);
   if (!store) return Complain(store.error());
-  return Search(name, **bench, **client, **store, config, common);
+  return Search(name, **bench, **client, **store, config, log, common);
 }
 
-int ResumeCommand(const std::string& run, const Common& common) {
+int ResumeCommand(const std::string& run, const std::map<std::string, std::string>& flags,
+                  const Common& common) {
+  if (IsBatch(common, run)) return ResumeBatchCommand(run, BatchRunner(common), common);
   auto name = FindRun(common.runs, run);
   if (!name) return Complain(name.error());
   auto reader = results::Reader::Open(common.runs / *name);
@@ -159,18 +441,24 @@ int ResumeCommand(const std::string& run, const Common& common) {
   if (!data) return Complain(data.error());
   auto config = search::ConfigFromJson(data->run.config);
   if (!config) return Complain(config.error());
-  auto client = MakeClient(config->model);
+  if (auto set = ApplyFlags(flags, *config); !set) return Complain(set.error());
+  if (auto priced = CheckPriced(*config); !priced) return Complain(priced.error());
+  const SystemClock clock;
+  ClientLog log;
+  auto client = MakeClients(*config, common.runs / *name, clock, log.sink());
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config->task, BenchOptions(*config, common));
   if (!bench) return Complain(bench.error());
 
-  const SystemClock clock;
   auto store = results::Store::Open(common.runs, *name, clock);
   if (!store) return Complain(store.error());
+  if (!flags.empty()) {
+    if (auto set = (*store)->SetConfig(search::ToJson(*config)); !set) return Complain(set.error());
+  }
   if (auto running = (*store)->SetStatus(results::RunStatus::kRunning, "resumed"); !running) {
     return Complain(running.error());
   }
-  return Search(*name, **bench, **client, **store, *config, common);
+  return Search(*name, **bench, **client, **store, *config, log, common);
 }
 
 }  // namespace grove::cli

@@ -40,8 +40,13 @@ nlohmann::ordered_json ReportJson(const seeds::Task& task, const eval::LintRepor
 
 void PrintReport(const seeds::Task& task, const eval::LintReport& report) {
   if (report.findings.empty()) {
-    fmt::print("{:<22} fit: {} cases, outputs of scale {:.2g} to {:.2g}\n", task.name, report.cases,
-               report.smallest_scale, report.largest_scale);
+    fmt::print("{:<22} fit: {} cases", task.name, report.cases);
+    // A task that a checker judges has no reference whose scale could be told.
+    if (report.largest_scale > 0) {
+      fmt::print(", outputs of scale {:.2g} to {:.2g}", report.smallest_scale,
+                 report.largest_scale);
+    }
+    fmt::print("\n");
   }
   for (const eval::LintFinding& finding : report.findings) {
     std::string where = task.name;

@@ -115,6 +115,7 @@ Result<KernelFacts> FactsOf(const RunTree& tree, const CandidateRow& candidate) 
     if (!text) return Failure(std::move(text.error()));
     facts.plan = std::move(*text);
   }
+  facts.counters = candidate.profile;
   if (!candidate.evaluation) return facts;
   const results::EvaluationRow& evaluation = *candidate.evaluation;
   facts.time = evaluation.score;

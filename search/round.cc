@@ -8,10 +8,12 @@
 #include <fmt/ranges.h>
 
 #include "ideas/idea.h"
+#include "results/control.h"
 #include "results/format.h"
 #include "search/candidate.h"
 #include "search/convert.h"
 #include "search/idea_intake.h"
+#include "search/steering.h"
 
 namespace grove::search {
 namespace {
@@ -38,6 +40,26 @@ std::string FirstLine(std::string_view text, std::size_t limit) {
     line += "...";
   }
   return line;
+}
+
+// A candidate that nobody wrote or evaluated: it is not to blame.
+EvaluationRow NotDone(std::string why) {
+  EvaluationRow row;
+  row.verdict.kind = eval::VerdictKind::kInfrastructure;
+  row.verdict.stage = eval::Stage::kParse;
+  row.verdict.message = std::move(why);
+  return row;
+}
+
+// What an evaluation took of the device: all its stages but those before it.
+Seconds DeviceTime(const eval::Evaluation& evaluation) {
+  Seconds time(0);
+  for (const eval::StageRecord& stage : evaluation.stages) {
+    if (stage.stage != eval::Stage::kParse && stage.stage != eval::Stage::kCompile) {
+      time += stage.duration;
+    }
+  }
+  return time;
 }
 
 EvaluationRow DuplicateOf(const std::string& name) {
@@ -78,12 +100,16 @@ struct Round::Impl {
   void Set(Error problem) {
     const std::scoped_lock lock(mutex);
     if (problem.code == ErrorCode::kBudget) {
-      if (!spent) spent = std::move(problem.message);
+      // Else it ends its branch only: a round's or an idea's share, or a replay without that call.
+      if (!spent && parts.calls.exhausted()) spent = std::move(problem.message);
       return;
     }
     // A cancellation is the least interesting of several.
+    // A user's stop drains: nothing new begins, and what is in flight is finished.
+    const bool drains = problem.code == ErrorCode::kCancelled && parts.steering != nullptr &&
+                        parts.steering->stopping();
     if (!error || error->code == ErrorCode::kCancelled) error = std::move(problem);
-    parts.halt.request_stop();
+    if (!drains) parts.halt.request_stop();
   }
   bool out_of_budget() const {
     const std::scoped_lock lock(mutex);
@@ -93,13 +119,19 @@ struct Round::Impl {
   Result<ModelCalls::Answer> Ask(const results::CallKey& key, const llm::Request& request) {
     if (halted()) return Fail(ErrorCode::kCancelled, "interrupted");
     if (out_of_budget()) return Fail(ErrorCode::kBudget, *spent);
+    if (parts.steering != nullptr) {
+      if (auto may = parts.steering->MayBegin(); !may) return Failure(std::move(may.error()));
+    }
     auto answer = parts.calls.Ask(key, request, parts.halt.get_token());
     if (answer) {
-      parts.update([&](LiveState& live) {
-        live.tokens = live.tokens + answer->reply.usage.total();
-      });
+      parts.update(
+          [&](LiveState& live) { live.tokens = live.tokens + answer->reply.usage.total(); });
     }
     return answer;
+  }
+
+  const std::vector<std::string>& HintsFor(int place) const {
+    return hints[static_cast<std::size_t>(place - 1)];
   }
 
   // --- ideas -----------------------------------------------------------------------------------
@@ -149,7 +181,7 @@ struct Round::Impl {
       question.round = plan.index;
       question.wanted = intake.missing();
       question.radical = plan.radical;
-      question.hints = hints;
+      question.hints = HintsFor(place);
       question.goal = plan.goal;
       question.turn = turn;
       question.refusals = intake.refusals();
@@ -226,10 +258,18 @@ struct Round::Impl {
   void Write(const SlotPtr& slot) {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
     const auto request =
-        parts.prompts.ForImplementation(parent, slot->idea, slot->branch, hints);
+        parts.prompts.ForImplementation(parent, slot->idea, slot->branch, HintsFor(slot->place));
     if (!request) return Set(request.error());
     auto answer = Ask(KeyOf(*slot, 0), *request);
-    if (!answer) return Set(std::move(answer.error()));
+    if (!answer) {
+      const Error refusal = answer.error();
+      Set(refusal);
+      // Left to a larger budget when the run's is spent; else this is its end.
+      if (refusal.code == ErrorCode::kBudget && !parts.calls.exhausted()) {
+        Conclude(slot, NotDone("not asked: " + refusal.message));
+      }
+      return;
+    }
     Got(slot, Receive(answer->reply, 0));
   }
 
@@ -267,20 +307,38 @@ struct Round::Impl {
         break;
     }
     Begin();
-    parts.stages.Submit(*slot->received.program, [this, identity](Result<eval::Evaluation> done) {
-      EvaluationRow row;
-      if (done) {
-        row = ToRow(*done);
-      } else {
-        Set(done.error().code == ErrorCode::kCancelled
-                ? std::move(done.error())
-                : Error{done.error().code, "evaluating: " + done.error().message});
-      }
+    const bool on_gpu = parts.measured;
+    auto reserved = parts.calls.ledger().ReserveEvaluation(
+        slot->name, {plan.index, slot->idea.number, CallId()}, on_gpu, parts.halt.get_token());
+    if (!reserved) {
+      const bool budget = reserved.error().code == ErrorCode::kBudget;
+      const EvaluationRow row = NotDone("not evaluated: " + reserved.error().message);
+      Set(std::move(reserved.error()));
       for (const SlotPtr& waiting : programs.Finish(identity, row)) {
-        if (done) Judge(waiting, row);
+        if (budget) Conclude(waiting, row);
         End();
       }
-    });
+      return;
+    }
+    auto hold = std::make_shared<EvaluationHold>(std::move(*reserved));
+    parts.stages.Submit(
+        *slot->received.program, [this, identity, hold, on_gpu](Result<eval::Evaluation> done) {
+          EvaluationRow row;
+          if (done) {
+            row = ToRow(*done);
+            if (auto paid = hold->Settle(on_gpu ? DeviceTime(*done) : Seconds(0)); !paid) {
+              Set(std::move(paid.error()));
+            }
+          } else {
+            Set(done.error().code == ErrorCode::kCancelled
+                    ? std::move(done.error())
+                    : Error{done.error().code, "evaluating: " + done.error().message});
+          }
+          for (const SlotPtr& waiting : programs.Finish(identity, row)) {
+            if (done) Judge(waiting, row);
+            End();
+          }
+        });
   }
 
   // What follows from an evaluation for one candidate.
@@ -301,8 +359,8 @@ struct Round::Impl {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
     const int turn = slot->received.draft.turn + 1;
     const auto request =
-        parts.prompts.ForRepair(parent, slot->idea, slot->branch, hints, slot->received.draft,
-                                row.verdict, slot->earlier);
+        parts.prompts.ForRepair(parent, slot->idea, slot->branch, HintsFor(slot->place),
+                                slot->received.draft, row.verdict, slot->earlier);
     if (!request) return Set(request.error());
     auto answer = Ask(KeyOf(*slot, turn), *request);
     if (!answer) {
@@ -375,11 +433,7 @@ struct Round::Impl {
     auto begun = parts.tree.BeginRound(plan.index);
     if (!begun) return Failure(std::move(begun.error()));
     round = *begun;
-    auto rows = parts.tree.store().TakeHints(round);
-    if (!rows) return Failure(std::move(rows.error()));
-    for (const results::HintRow& row : *rows) {
-      if (row.kind == "hint") hints.push_back(row.text);
-    }
+    if (auto taken = parts.tree.TakeHints(round); !taken) return taken;
     const auto lock = parts.tree.Lock();
     const results::RunData& data = parts.tree.data();
     if (const CandidateRow* seed = data.Seed()) seed_time = results::ScoreOf(*seed);
@@ -387,6 +441,10 @@ struct Round::Impl {
       auto facts = parts.prompts.Describe(parts.tree, *data.Find(id));
       if (!facts) return Failure(std::move(facts.error()));
       parents.push_back(std::move(*facts));
+      std::vector<std::string>& told = hints.emplace_back();
+      for (const auto* hint : results::HintsInForce(data, *data.Find(id), plan.index)) {
+        told.push_back(hint->text);
+      }
     }
     for (auto row = data.candidates.rbegin(); row != data.candidates.rend() && row->round == round;
          ++row) {
@@ -420,7 +478,7 @@ struct Round::Impl {
   const RoundPlan plan;
   RoundId round;
   std::vector<ParentFacts> parents;
-  std::vector<std::string> hints;
+  std::vector<std::vector<std::string>> hints;  // in force for each parent
   std::optional<Nanoseconds> seed_time;
   Programs programs;
 

@@ -34,7 +34,7 @@ class RunTree {
   // Indexed, so that none of these costs more as the run grows.
   std::vector<const results::CandidateRow*> SiblingsOf(IdeaId idea) const;
   std::vector<const results::IdeaRow*> IdeasFrom(CandidateId parent) const;  // oldest first
-  const results::CandidateRow* Best() const;  // as RunData::Best
+  const results::CandidateRow* Best() const;                                 // as RunData::Best
   // The oldest candidate of another round with this program and a verdict of its own; nullptr when
   // there is none.
   const results::CandidateRow* WithProgram(const Hash& identity, RoundId except) const;
@@ -43,6 +43,8 @@ class RunTree {
   // --- transitions, as those of results::Store ---
   Result<CandidateId> RecordSeed(const results::ProgramDraft& program);
   Result<RoundId> BeginRound(int index);
+  // Marks the hints that nobody used yet as used in `round`, and shows all of its hints in data().
+  Status TakeHints(RoundId round);
   Status FinishRound(RoundId round, const std::vector<results::FrontierEntry>& frontier);
   // REQUIRES: draft.number and draft.ordinal are set. The stored idea, when the ordinal has one.
   Result<results::IdeaRow> AddIdea(RoundId round, CandidateId parent, CallId call,

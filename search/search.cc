@@ -13,13 +13,16 @@
 #include "results/format.h"
 #include "search/call_pool.h"
 #include "search/convert.h"
+#include "search/goals.h"
 #include "search/model_calls.h"
 #include "search/policy.h"
+#include "search/portfolio.h"
 #include "search/prompts.h"
 #include "search/round.h"
 #include "search/run_tree.h"
 #include "search/stages.h"
 #include "search/stagnation.h"
+#include "search/steering.h"
 
 namespace grove::search {
 
@@ -30,13 +33,14 @@ using results::RunStatus;
 
 struct Search::Impl {
   Impl(const SearchParts& p, const SearchConfig& c)
-      : parts(p), config(c), calls(p.store, p.client), stagnation(c.patience) {}
+      : parts(p), config(c), calls(p.store, p.client, c), stagnation(c.patience) {}
 
   Status Open();
   Status EnsureSeed();
   Status RunRound(std::stop_token stop);
   std::vector<CandidateId> Frontier() const;
   std::vector<results::FrontierEntry> Choose(int index) const;
+  std::int64_t SizeOf(const CandidateRow& row) const;
   // The least time among the round's own candidates.
   std::optional<double> BestOf(RoundId round) const;
   void Update(const std::function<void(LiveState&)>& change) {
@@ -63,7 +67,7 @@ struct Search::Impl {
 };
 
 Status Search::Impl::Open() {
-  auto made = MakePolicy(config);
+  auto made = MakePolicy(config, [this](const CandidateRow& row) { return SizeOf(row); });
   if (!made) return Failure(std::move(made.error()));
   policy = std::move(*made);
   auto opened = RunTree::Open(parts.store);
@@ -94,6 +98,16 @@ Status Search::Impl::Open() {
     }
   });
   return {};
+}
+
+// For ties: of a stored program, as codegen reads it; 0 = not known.
+std::int64_t Search::Impl::SizeOf(const CandidateRow& row) const {
+  if (!row.source || !row.plan) return 0;
+  const auto source = parts.store.Text(*row.source);
+  const auto plan = parts.store.Text(*row.plan);
+  if (!source || !plan) return 0;
+  const auto program = codegen::MakeProgram(*source, *plan);
+  return program ? static_cast<std::int64_t>(program->size()) : 0;
 }
 
 Status Search::Impl::EnsureSeed() {
@@ -157,10 +171,13 @@ std::vector<results::FrontierEntry> Search::Impl::Choose(int index) const {
   results::FrontierEntry entry;
   entry.candidate = *other;
   entry.kind = results::FrontierKind::kReserve;
-  entry.why = fmt::format("no gain in {} rounds: one branch restarts from the best of another "
-                          "family",
-                          stagnation.stale());
-  if (static_cast<int>(chosen.size()) >= config.frontier && chosen.size() > 1) chosen.pop_back();
+  entry.why = fmt::format(
+      "no gain in {} rounds: one branch restarts from the best of another "
+      "family",
+      stagnation.stale());
+  if (static_cast<int>(chosen.size()) >= config.frontier + config.reserve && chosen.size() > 1) {
+    chosen.pop_back();
+  }
   chosen.push_back(std::move(entry));
   return chosen;
 }
@@ -171,6 +188,7 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   plan.index = finished + 1;
   plan.parents = Frontier();
   plan.radical = stagnation.radical();
+  plan.goal = GoalText(config.goals, tree->data(), plan.index);
   Update([&](LiveState& state) {
     state.round = plan.index;
     state.ideas = state.candidates = state.evaluated = state.passed = 0;
@@ -183,12 +201,19 @@ Status Search::Impl::RunRound(std::stop_token stop) {
                           *stages,
                           parts.observer,
                           [this](const auto& change) { Update(change); },
-                          halt};
+                          halt,
+                          parts.steering,
+                          parts.device.name() != "emulator"};
   Round round(shared, plan);
   if (auto done = round.Run(); !done) return done;
   spent = round.budget();
 
   // Nothing is in flight now: the tree may be read without its lock.
+  const int number = static_cast<int>(plan.parents.size()) * config.ideas + 1;
+  if (auto added = AddPortfolio(*tree, round.id(), number, parts.evaluator, parts.observer);
+      !added) {
+    return added;
+  }
   stagnation.Round(BestOf(round.id()));
   const auto chosen = Choose(plan.index);
   if (auto done = tree->FinishRound(round.id(), chosen); !done) return done;
@@ -221,6 +246,7 @@ Status Search::RunRound(std::stop_token stop) { return impl_->RunRound(std::move
 
 std::optional<std::string> Search::Ended() const {
   const Impl& s = *impl_;
+  if (s.tree && JudgeAll(s.config.goals, s.tree->data()).all_met) return "every goal is met";
   if (s.spent) return "budget: " + *s.spent;
   if (s.finished >= s.config.rounds) return fmt::format("all {} rounds are done", s.finished);
   if (s.stagnation.converged()) {
@@ -255,8 +281,12 @@ Result<SearchSummary> RunSearch(const SearchParts& parts, const SearchConfig& co
   Status outcome = search.Open();
   std::optional<std::string> ended;
   while (outcome && !(ended = search.Ended())) {
-    outcome = stop.stop_requested() ? Status(Fail(ErrorCode::kCancelled, "interrupted"))
-                                    : search.RunRound(stop);
+    if (stop.stop_requested()) {
+      outcome = Fail(ErrorCode::kCancelled, "interrupted");
+    } else if (parts.steering != nullptr) {
+      outcome = parts.steering->MayBegin();
+    }
+    if (outcome) outcome = search.RunRound(stop);
   }
   SearchSummary summary = search.Summary();
   if (!outcome) {

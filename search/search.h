@@ -3,8 +3,8 @@
 // on where it was: what was answered is not asked again, what was evaluated is not evaluated again.
 //
 // A round:  frontier kernel -> ideas -> candidates (ideas x branches) -> verdicts -> next frontier
-// without a barrier between the steps (search/round.h). The same replies give the same tree: numbers
-// follow the place in the frontier, never the order in which things finish.
+// without a barrier between the steps (search/round.h). The same replies give the same tree:
+// numbers follow the place in the frontier, never the order in which things finish.
 #pragma once
 
 #include <memory>
@@ -23,6 +23,8 @@
 
 namespace grove::search {
 
+class Steering;
+
 // Everything a search works with; borrowed, must outlive it.
 struct SearchParts {
   const seeds::Task& task;
@@ -31,6 +33,7 @@ struct SearchParts {
   llm::Client& client;
   results::Store& store;
   Observer& observer;
+  Steering* steering = nullptr;  // what the user tells a live run (search/steering.h); may be none
 };
 
 struct SearchSummary {

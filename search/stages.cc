@@ -35,10 +35,9 @@ struct Stages::Impl {
         slots(limits.compile + limits.check + limits.time),
         // Steps wait for compilers and GPUs, so there are more of them than cores.
         threads(tbb::global_control::max_allowed_parallelism,
-                std::max<std::size_t>(
-                    static_cast<std::size_t>(slots) + 1,
-                    tbb::global_control::active_value(
-                        tbb::global_control::max_allowed_parallelism))),
+                std::max<std::size_t>(static_cast<std::size_t>(slots) + 1,
+                                      tbb::global_control::active_value(
+                                          tbb::global_control::max_allowed_parallelism))),
         arena(slots, 0) {
     arena.execute([&] {
       graph.emplace();
@@ -92,8 +91,8 @@ Stages::Stages(const eval::Evaluator& evaluator, const StageLimits& limits, std:
 Stages::~Stages() = default;
 
 void Stages::Submit(codegen::KernelProgram program, Done done) {
-  impl_->compile->try_put(std::make_shared<Job>(
-      Job{impl_->evaluator.Begin(std::move(program)), std::move(done)}));
+  impl_->compile->try_put(
+      std::make_shared<Job>(Job{impl_->evaluator.Begin(std::move(program)), std::move(done)}));
 }
 
 }  // namespace grove::search

@@ -1,4 +1,5 @@
 // The Chrome trace of torch.profiler (Kineto): docs/rank.md says what is read of it.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -11,8 +12,8 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <zlib.h>
+#include <nlohmann/json.hpp>
 
 #include "seeds/profile/builder.h"
 
@@ -103,8 +104,8 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     } else if (!in_event_ && key_ == "name" && in_devices_) {
       if (builder_.profile().gpu.empty()) builder_.profile().gpu = Short(value);
     }
-    return Scalar(nlohmann::json(value).dump(-1, ' ', false,
-                                             nlohmann::json::error_handler_t::replace));
+    return Scalar(
+        nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
   bool binary(binary_t&) override { return true; }
 
@@ -155,8 +156,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     if (in_event_ && depth_ == event_depth_ + 1) array_key_ = key_;
     if (capture_ != nullptr) {
       Comma();
-      Capture(nlohmann::json(value).dump(-1, ' ', false,
-                                         nlohmann::json::error_handler_t::replace) +
+      Capture(nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
               ": ");
       after_key_ = true;
     }

@@ -29,9 +29,8 @@ Result<void> Missing(const std::filesystem::path& file, const char* table,
     if (!columns.contains(name)) missing.emplace_back(name);
   }
   if (missing.empty()) return {};
-  return Fail(ErrorCode::kInvalidInput,
-              fmt::format("{}: table {} has no column {}", file.string(), table,
-                          fmt::join(missing, ", ")));
+  return Fail(ErrorCode::kInvalidInput, fmt::format("{}: table {} has no column {}", file.string(),
+                                                    table, fmt::join(missing, ", ")));
 }
 
 void ReadMemory(SQLite::Database& database, const char* table, Kernel::Kind kind,
@@ -41,9 +40,9 @@ void ReadMemory(SQLite::Database& database, const char* table, Kernel::Kind kind
   if (!columns.contains("start") || !columns.contains("end")) return;
   const char* name = kind == Kernel::Kind::kCopy ? "Memcpy" : "Memset";
   const std::uint32_t kernel = builder.KernelIndex({name, {}, kind});
-  SQLite::Statement rows(
-      database, fmt::format("SELECT start, \"end\", {} FROM {}",
-                            columns.contains("deviceId") ? "deviceId" : "0", table));
+  SQLite::Statement rows(database,
+                         fmt::format("SELECT start, \"end\", {} FROM {}",
+                                     columns.contains("deviceId") ? "deviceId" : "0", table));
   while (rows.executeStep()) {
     Event event;
     event.start_ns = rows.getColumn(0).getInt64();
