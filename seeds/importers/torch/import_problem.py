@@ -1,19 +1,24 @@
-"""Makes a task folder of a PyTorch problem file. Run by `grove import kernelbench`.
+"""Makes task folders of PyTorch problem files. Run by `grove import kernelbench`.
 
-    import_problem.py PROBLEM.py FOLDER --name NAME [--scale N]
+    import_problem.py JOBS.json
 
-FOLDER must exist and be empty. The last thing written is FOLDER/import.json:
-{"status": "ok" | "refused" | "broken", "reason": "...", "notes": ["..."]}.
+JOBS.json: {"deadline": seconds, "jobs": processes at a time, "problems": [{"problem": FILE, "folder":
+FOLDER, "name": NAME, "scale": N, "kind": "kernelbench" | "gpumode" | "flashinfer", "workloads": FILE
+or null}]}. Every FOLDER must exist and be empty. torch is loaded once; each
+problem then runs in a child of its own, which is killed at the deadline with all that it started.
+The last thing written for a problem is FOLDER/import.json: {"status": "ok" | "refused" | "broken" |
+"unsupported", "reason": "...", "notes": ["..."], "cases": ["..."]}.
 """
 
-import argparse
 import copy
 import json
 import keyword
 import math
 import os
 import re
+import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -21,6 +26,7 @@ import torch
 
 import confine
 import safetensors_file
+from foreign import FlashInfer, Foreign, GpuMode, label, names_of
 from lower import NAMES, Unsupported
 from problem import Broken, Problem, Refused, check_fair, shrunk
 from trace import lower, source, trace
@@ -167,6 +173,45 @@ def pick_cases(problem, scale):
     return cases, notes
 
 
+def given_cases(problem):
+    """The cases that a foreign problem lists itself, the first scored one first."""
+    cases, seen, names, tried = [], {}, set(), None
+    for name, role, spec in problem.cases:
+        instance = problem.make(spec)
+        check = role in ("smoke", "sweep")
+        elements = sum(t.numel() for t in instance.tensors())
+        if check and elements > 4 * _CHECK_ELEMENTS:
+            problem.notes.append(f"check case {name} {spec} is too large for the emulator; left out")
+            continue
+        if not cases or check:
+            check_fair(problem, instance)
+            problem.check(instance)
+        base, n = f"{name}_" + label("_".join(str(v) for k, v in spec.items() if k != "seed" and
+                                              isinstance(v, (int, str)))) if (
+            "axes" not in spec) else name, 2
+        unique = base = base.strip("_")
+        while unique in names:
+            unique, n = f"{base}_{n}", n + 1
+        case = Case(unique, role, problem, instance)
+        if check and case.flops > 10 * _CHECK_WORK:
+            problem.notes.append(f"check case {unique} is too much work for the emulator; left out")
+            continue
+        if tried is not None and signature(case)[:2] != tried[:2]:
+            problem.notes.append(f"case {unique} differs in ranks or types; left out")
+            continue
+        tried = tried or signature(case)
+        if shapes_key(case) in seen:
+            if check and role == "smoke" and seen[shapes_key(case)].role == "sweep":
+                seen[shapes_key(case)].role = "smoke"
+            continue
+        names.add(unique)
+        seen[shapes_key(case)] = case
+        cases.append(case)
+    if not any(c.role in ("smoke", "sweep") for c in cases):
+        problem.notes.append("no check case is small enough for the emulator")
+    return cases, problem.notes
+
+
 def signature(case):
     """What must agree between the cases of one task: tensors by rank and type."""
     return ([(t.dim(), t.dtype) for t in case.instance.tensors()],
@@ -262,13 +307,19 @@ def write_task(problem, cases, folder, name, notes, scale):
         argument_names = list(inspect.signature(scored.instance.model.forward).parameters)
     except (TypeError, ValueError):
         argument_names = []
-    input_names = [identifier(argument_names[i] if i < len(argument_names) else f"x{i}", used, "x")
+    given = names_of(problem, "inputs")
+    if given:
+        argument_names = given
+    elif isinstance(problem, Foreign):
+        argument_names = []
+    tensor_names = [identifier(argument_names[i] if i < len(argument_names) else f"x{i}", used, "x")
                    for i in tensor_inputs]
     parameter_keys = list(scored.parameters())
     parameter_names = {key: identifier(key.replace(".", "_"), used, "p") for key in parameter_keys}
     many = len(scored.outputs) > 1
-    output_names = [identifier(f"out{i}" if many else "out", used, "out")
-                    for i in range(len(scored.outputs))]
+    said = names_of(problem, "outputs") or [f"out{i}" if many else "out"
+                                            for i in range(len(scored.outputs))]
+    output_names = [identifier(said[i], used, "out") for i in range(len(scored.outputs))]
 
     by_case = [case.instance.tensors() + list(case.parameters().values()) + case.outputs
                for case in cases]
@@ -280,7 +331,7 @@ def write_task(problem, cases, folder, name, notes, scale):
     for c, case in enumerate(cases):
         for reference in (False, True):
             texts, variant, kinds = lower(
-                case.traced, input_names, lambda v, case=case: parameter_names[
+                case.traced, tensor_names, lambda v, case=case: parameter_names[
                     case.parameter_name(v)],
                 [(n, t.dtype) for n, t in zip(output_names, case.outputs)],
                 f"{case.name}_", reference)
@@ -293,12 +344,13 @@ def write_task(problem, cases, folder, name, notes, scale):
 
     data = {}
     lines = [
-        "# Made by `grove import kernelbench`; problem.py is the module it was made from.",
+        "# Made by `grove import`; problem.py is the text it was made from.",
         f"name = {quote(name)}", f"title = {quote(title(problem, name, scale))}",
         'family = "imported"',
-        f"contract = {block(contract(problem, cases, input_names, parameter_names, output_names))}",
+        f"contract = {block(contract(problem, cases, tensor_names, parameter_names, output_names))}",
+        'baselines = ["torch_eager", "torch_compile"]',
         f"dims = [{', '.join(quote(d) for d in dims)}]", ""]
-    tensors = ([(n, "input", v.dtype) for n, v in zip(input_names, scored.instance.tensors())] +
+    tensors = ([(n, "input", v.dtype) for n, v in zip(tensor_names, scored.instance.tensors())] +
                [(parameter_names[k], "input", p.dtype) for k, p in scored.parameters().items()] +
                [(n, "output", t.dtype) for n, t in zip(output_names, scored.outputs)])
     for (tensor, role, dtype), shape in zip(tensors, shapes):
@@ -306,11 +358,10 @@ def write_task(problem, cases, folder, name, notes, scale):
                   f'dtype = "{NAMES[dtype]}"',
                   f"shape = [{', '.join(quote(s) if isinstance(s, str) else str(s) for s in shape)}]",
                   ""]
-    lines += ["[cost]", "flops = 0", ""]
     golden = []
     for c, case in enumerate(cases):
         entries = []
-        for name_, index in zip(input_names, tensor_inputs):
+        for name_, index in zip(tensor_names, tensor_inputs):
             key = f"{case.name}/{name_}"
             draw = case.instance.draws[index]
             if draw is None:
@@ -324,7 +375,7 @@ def write_task(problem, cases, folder, name, notes, scale):
         lines += case_lines(case.name, case.role, dims, c, case, entries, error)
         if case.role != "scored" or len(cases) == 1:
             for seed in _GOLDEN_SEEDS:
-                golden += golden_lines(problem, case, c, seed, dims, input_names, tensor_inputs,
+                golden += golden_lines(problem, case, c, seed, dims, tensor_names, tensor_inputs,
                                        output_names, parameter_names, data, notes)
     lines += golden
     with open(os.path.join(folder, "task.toml"), "w", encoding="utf-8") as file:
@@ -349,7 +400,7 @@ def write_task(problem, cases, folder, name, notes, scale):
 def case_lines(name, role, dims, c, case, entries, error, extra=()):
     lines = ["[[case]]", f"name = {quote(name)}", f'role = "{role}"',
              "dims = { " + ", ".join(f"{d} = {v[c]}" for d, v in dims.items()) + " }",
-             f"flops = {case.flops}", f"reduction = {max(1, case.reduction)}"]
+             f"flops = {max(1, case.flops)}", f"reduction = {max(1, case.reduction)}"]
     if error is not None and error > 2e-7 and case.outputs[0].dtype in (torch.float32,
                                                                         torch.float64):
         lines += [f"# The module's own fp32 arithmetic has an error of {error:.2g} here.",
@@ -393,6 +444,8 @@ def golden_lines(problem, case, c, seed, dims, input_names, tensor_inputs, outpu
 
 
 def title(problem, name, scale):
+    if isinstance(problem, Foreign):
+        return problem.title
     text = f"PyTorch module of {problem.name}"
     return text + (f", sizes divided by {scale}" if scale > 1 else "")
 
@@ -402,8 +455,13 @@ def contract(problem, cases, input_names, parameter_names, output_names):
     say = lambda t: f"{NAMES[t.dtype]} {tuple(shape_of(t))}"
     lines = ["The operation is the forward pass of this PyTorch module, as it is after construction",
              "(training mode unless the module says otherwise), with the parameters given as inputs:",
-             "", problem.text.rstrip(), "",
-             "Tensors of the scored case, row-major and contiguous:"]
+             "", problem.text.rstrip(), ""]
+    if isinstance(problem, Foreign):
+        lines = [*problem.intro, "", "The operation is the function " +
+                 ("run" if isinstance(problem, FlashInfer) else "ref_kernel") + " of this text:", "",
+                 problem.text.rstrip(), ""] + ([f"The competition is {problem.ranking}.", ""]
+                                               if problem.ranking else [])
+    lines.append("Tensors of the first scored case, row-major and contiguous:")
     tensors = scored.instance.tensors()
     lines += [f"  {n}: {say(t)}, input" for n, t in zip(input_names, tensors)]
     lines += [f"  {parameter_names[k]}: {say(p)}, parameter {k} of the module"
@@ -418,33 +476,103 @@ def contract(problem, cases, input_names, parameter_names, output_names):
     return "\n".join(lines)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("problem")
-    parser.add_argument("folder")
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--scale", type=int, default=1)
-    options = parser.parse_args()
-    torch.set_num_threads(max(1, min(4, os.cpu_count() or 1)))
+def make(job):
+    """One problem, in a process of its own."""
+    torch.set_num_threads(1)
     confine.limit_files(8 << 30)
     notes = []
     if not confine.drop_network():
         notes.append("the network could not be taken from the module on this machine")
+    scale = job.get("scale", 1)
     try:
-        problem = Problem(options.problem)
-        cases, more = pick_cases(problem, options.scale)
+        kind = job.get("kind", "kernelbench")
+        if kind == "kernelbench":
+            problem = Problem(job["problem"])
+            cases, more = pick_cases(problem, scale)
+        else:
+            problem = (GpuMode(job["problem"]) if kind == "gpumode"
+                       else FlashInfer(job["problem"], job.get("workloads")))
+            cases, more = given_cases(problem)
         notes += more
-        write_task(problem, cases, options.folder, options.name, notes, options.scale)
-        result = {"status": "ok", "reason": "", "notes": notes,
-                  "cases": [c.name for c in cases]}
+        write_task(problem, cases, job["folder"], job["name"], notes, scale)
+        result = {"status": "ok", "reason": "", "notes": notes, "cases": [c.name for c in cases]}
     except Refused as error:
         result = {"status": "refused", "reason": str(error), "notes": notes}
     except Broken as error:
         result = {"status": "broken", "reason": str(error), "notes": notes}
     except Unsupported as error:
         result = {"status": "unsupported", "reason": str(error), "notes": notes}
-    with open(os.path.join(options.folder, "import.json"), "w", encoding="utf-8") as file:
+    except MemoryError:
+        result = {"status": "broken", "reason": "it needs more memory than it may have",
+                  "notes": notes}
+    tell(job, result)
+
+
+def tell(job, result):
+    path = os.path.join(job["folder"], "import.json")
+    with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(result, file)
+    os.replace(path + ".new", path)
+
+
+def start(job):
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        os.setsid()
+        confine.end_with_parent()
+        make(job)
+        code = 0
+    except BaseException as error:  # ours: said, not lost
+        tell(job, {"status": "broken", "notes": [],
+                   "reason": f"the importer failed: {type(error).__name__}: {error}"[:500]})
+    finally:
+        os._exit(code)
+
+
+def end(job, deadline, waited):
+    """What is said of a problem whose process ended without a word."""
+    if os.path.exists(os.path.join(job["folder"], "import.json")):
+        return
+    if waited is None:
+        reason = f"it ran longer than {deadline} s (--deadline)"
+    elif os.WIFSIGNALED(waited):
+        number = os.WTERMSIG(waited)
+        reason = f"its process was killed by {signal.Signals(number).name}" + (
+            ", perhaps for want of memory" if number == signal.SIGKILL else "")
+    else:
+        reason = f"its process ended itself with exit code {os.WEXITSTATUS(waited)}"
+    tell(job, {"status": "broken", "reason": reason, "notes": []})
+
+
+def stop(child):
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(child, signal.SIGKILL)
+        except OSError:
+            pass
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        work = json.load(file)
+    waiting, running = list(reversed(work["problems"])), {}
+    while waiting or running:
+        while waiting and len(running) < work["jobs"]:
+            job = waiting.pop()
+            running[start(job)] = (job, time.monotonic() + work["deadline"])
+        for child, (job, until) in list(running.items()):
+            pid, waited = os.waitpid(child, os.WNOHANG)
+            if pid == 0 and time.monotonic() < until:
+                continue
+            stop(child)  # also what it left behind
+            if pid == 0:
+                os.waitpid(child, 0)
+            end(job, work["deadline"], waited if pid else None)
+            del running[child]
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":
