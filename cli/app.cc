@@ -13,6 +13,7 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/inspect_app.h"
 #include "cli/interrupt.h"
 
 namespace grove::cli {
@@ -129,6 +130,7 @@ int Dispatch(int argc, const char* const* argv) {
       ->required();
   show_app->add_option("--run", show_run, "the run (default: the last one)");
 
+  const InspectApp inspect(app);
   auto* runs_app = app.add_subcommand("runs", "the runs there are");
 
   EvalOptions eval;
@@ -165,6 +167,14 @@ int Dispatch(int argc, const char* const* argv) {
       ->delimiter(',');
   AddBenchOptions(*baseline_app, common.bench);
 
+  GauntletCommandOptions gauntlet;
+  auto* gauntlet_app =
+      app.add_subcommand("gauntlet", "prove that no cheating, wrong or hostile kernel is kept");
+  gauntlet_app->add_option("--only", gauntlet.only, "programs whose name matches (* and ?)");
+  gauntlet_app->add_option("--folder", gauntlet.folder, "folder of the programs");
+  gauntlet_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
+  AddBenchOptions(*gauntlet_app, common.bench);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -190,6 +200,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (resume_app->parsed()) return ResumeCommand(resume_run, common);
   if (tree_app->parsed()) return TreeCommand(tree, common);
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
+  if (const auto code = inspect.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);
@@ -197,6 +208,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);
+  if (gauntlet_app->parsed()) return GauntletCommand(gauntlet, common);
   return kExitBadInput;
 }
 

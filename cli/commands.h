@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "cli/workbench.h"
 #include "search/config.h"
@@ -40,6 +41,14 @@ int TreeCommand(const TreeCommandOptions& options, const Common& common);
 // `run`.
 int ShowCommand(const std::string& kernel, const std::string& run, const Common& common);
 
+struct ReportOptions {
+  std::string run;
+  std::filesystem::path output;        // empty = RUN.html
+  std::vector<std::string> baselines;  // files
+  bool without_conversations = false;
+};
+int ReportCommand(const ReportOptions& options, const Common& common);
+
 int RunsCommand(const Common& common);
 
 struct EvalOptions {
@@ -52,6 +61,14 @@ int EvalCommand(const EvalOptions& options, const Common& common);
 // The tasks of a suite; an empty one means all. An unknown suite is bad input.
 int TasksCommand(const std::string& suite, const Common& common);
 int TasksShowCommand(const std::string& task, const Common& common);
+
+struct GauntletCommandOptions {
+  std::string only;              // glob over names; empty = all
+  std::filesystem::path folder;  // empty = eval::DefaultGauntletFolder()
+};
+// Evaluates every program of the gauntlet and prints the table; kExitFailed when one verdict is not
+// the expected one.
+int GauntletCommand(const GauntletCommandOptions& options, const Common& common);
 
 int DevicesCommand(const Common& common);
 int DoctorCommand(const Common& common);

@@ -27,4 +27,37 @@ Result<std::string> FindRun(const std::filesystem::path& runs, const std::string
   return Fail(ErrorCode::kNotFound, UnknownName("run", name, names) + " in " + runs.string());
 }
 
+Result<OpenedRun> OpenRun(const std::filesystem::path& runs, const std::string& name) {
+  std::filesystem::path folder;
+  std::error_code ignored;
+  if (name.find('/') != std::string::npos && std::filesystem::exists(name, ignored)) {
+    folder = name;
+  } else {
+    auto found = FindRun(runs, name);
+    if (!found) return Failure(std::move(found.error()));
+    folder = runs / *found;
+  }
+  auto reader = results::Reader::Open(folder);
+  if (!reader) return Failure(std::move(reader.error()));
+  auto data = (*reader)->Load();
+  if (!data) return Failure(std::move(data.error()));
+  return OpenedRun{std::move(*reader), std::move(*data)};
+}
+
+Result<const results::CandidateRow*> FindKernel(const results::RunData& data,
+                                                const std::string& name) {
+  const results::CandidateRow* candidate =
+      name == "best" ? data.Best() : data.FindCandidate(name);
+  if (candidate != nullptr) return candidate;
+  if (name == "best") return Fail(ErrorCode::kNotFound, "no kernel has passed yet");
+  std::vector<std::string> names = {"best"};
+  for (const results::CandidateRow& row : data.candidates) names.push_back(row.name);
+  std::string message = fmt::format("unknown kernel '{}' in run {}", name, data.run.name);
+  if (const std::string near = Nearest(name, names); !near.empty()) {
+    message += fmt::format("; did you mean '{}'?", near);
+  }
+  return Fail(ErrorCode::kNotFound,
+              message + fmt::format(" (grove tree {} lists them)", data.run.name));
+}
+
 }  // namespace grove::cli

@@ -18,27 +18,9 @@
 #include "results/tree.h"
 
 namespace grove::cli {
-namespace {
-
-struct OpenedRun {
-  std::unique_ptr<results::Reader> reader;
-  results::RunData data;
-};
-
-Result<OpenedRun> OpenRun(const Common& common, const std::string& name) {
-  auto found = FindRun(common.runs, name);
-  if (!found) return Failure(std::move(found.error()));
-  auto reader = results::Reader::Open(common.runs / *found);
-  if (!reader) return Failure(std::move(reader.error()));
-  auto data = (*reader)->Load();
-  if (!data) return Failure(std::move(data.error()));
-  return OpenedRun{std::move(*reader), std::move(*data)};
-}
-
-}  // namespace
 
 int TreeCommand(const TreeCommandOptions& options, const Common& common) {
-  auto run = OpenRun(common, options.run);
+  auto run = OpenRun(common.runs, options.run);
   if (!run) return Complain(run.error());
   if (common.json) {
     fmt::print("{}\n", results::TreeJson(run->data));
@@ -73,32 +55,19 @@ int ShowCommand(const std::string& kernel, const std::string& run_name, const Co
     run_of_kernel = kernel.substr(0, slash);
     name = kernel.substr(slash + 1);
   }
-  auto run = OpenRun(common, run_of_kernel);
+  auto run = OpenRun(common.runs, run_of_kernel);
   if (!run) return Complain(run.error());
-  const results::CandidateRow* candidate =
-      name == "best" ? run->data.Best() : run->data.FindCandidate(name);
-  if (candidate == nullptr) {
-    std::vector<std::string> names = {"best"};
-    for (const results::CandidateRow& row : run->data.candidates) names.push_back(row.name);
-    std::string message = name == "best" ? "no kernel has passed yet" : "";
-    if (message.empty()) {
-      message = fmt::format("unknown kernel '{}' in run {}", name, run->data.run.name);
-      if (const std::string near = Nearest(name, names); !near.empty()) {
-        message += fmt::format("; did you mean '{}'?", near);
-      }
-      message += fmt::format(" (grove tree {} lists them)", run->data.run.name);
-    }
-    return Complain({ErrorCode::kNotFound, std::move(message)});
-  }
-  auto texts = results::LoadTexts(*run->reader, *candidate);
+  auto candidate = FindKernel(run->data, name);
+  if (!candidate) return Complain(candidate.error());
+  auto texts = results::LoadTexts(*run->reader, **candidate);
   if (!texts) return Complain(texts.error());
   if (common.json) {
-    fmt::print("{}\n", results::CandidateJson(run->data, *candidate, *texts));
+    fmt::print("{}\n", results::CandidateJson(run->data, **candidate, *texts));
     return kExitDone;
   }
   results::ShowOptions options;
   if (const int width = TerminalWidth(stdout); width > 0) options.width = width;
-  fmt::print("{}", results::RenderCandidate(run->data, *candidate, *texts, options));
+  fmt::print("{}", results::RenderCandidate(run->data, **candidate, *texts, options));
   return kExitDone;
 }
 

@@ -74,6 +74,23 @@ Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
   if (!selected) return Failure(std::move(selected.error()));
   bench->task = std::move(*selected);
 
+  auto machine = MakeMachine(options);
+  if (!machine) return Failure(std::move(machine.error()));
+  bench->compiler = std::move(machine->compiler);
+  bench->device = std::move(machine->device);
+
+  eval::EvaluatorOptions evaluation;
+  evaluation.seed = options.seed;
+  evaluation.arch = bench->device->spec().arch;
+  auto evaluator =
+      eval::Evaluator::Create(bench->task, *bench->compiler, *bench->device, evaluation);
+  if (!evaluator) return Failure(std::move(evaluator.error()));
+  bench->evaluator = std::move(*evaluator);
+  return bench;
+}
+
+Result<Machine> MakeMachine(const WorkbenchOptions& options) {
+  Machine machine;
   // What is wrong with the names is said before any worker is started.
   if (options.device != "auto" && options.device != "emulator" &&
       !ParseCudaDevice(options.device)) {
@@ -84,20 +101,12 @@ Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
   farm.cache_folder = options.cache.empty() ? codegen::DefaultCacheFolder() : options.cache;
   auto compiler = codegen::MakeCompileFarm(farm);
   if (!compiler) return Failure(std::move(compiler.error()));
-  bench->compiler = std::move(*compiler);
+  machine.compiler = std::move(*compiler);
 
-  auto device = MakeDevice(options, *bench->compiler);
+  auto device = MakeDevice(options, *machine.compiler);
   if (!device) return Failure(std::move(device.error()));
-  bench->device = std::move(*device);
-
-  eval::EvaluatorOptions evaluation;
-  evaluation.seed = options.seed;
-  evaluation.arch = bench->device->spec().arch;
-  auto evaluator =
-      eval::Evaluator::Create(bench->task, *bench->compiler, *bench->device, evaluation);
-  if (!evaluator) return Failure(std::move(evaluator.error()));
-  bench->evaluator = std::move(*evaluator);
-  return bench;
+  machine.device = std::move(*device);
+  return machine;
 }
 
 }  // namespace grove::cli

@@ -39,6 +39,13 @@ struct Workbench {
 // The ordinal of "cuda" (0) or "cuda:N"; nullopt for anything else.
 std::optional<int> ParseCudaDevice(std::string_view name);
 
+// The compiler and the device of a workbench, without a task. kNotFound likewise.
+struct Machine {
+  std::unique_ptr<codegen::Compiler> compiler;
+  std::unique_ptr<eval::Device> device;
+};
+Result<Machine> MakeMachine(const WorkbenchOptions& options);
+
 // kNotFound for an unknown task, suite, case, device or GPU, with the nearest valid name.
 Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
                                                  const WorkbenchOptions& options);

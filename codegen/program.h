@@ -16,8 +16,12 @@ struct KernelProgram {
   std::string plan_json;  // as written, or made from `// grove:` comments
   LaunchPlan plan;
 
-  // Identity after normalising comments and white space of the source, and the plan's formatting.
+  // Identity after normalising comments, white space and the source's own names (own_names.h), and
+  // the plan's formatting.
   Hash identity() const;
+  // How much there is to read: characters of the same normalised texts. The smaller of two programs
+  // is the simpler one.
+  std::size_t size() const;
 };
 
 // From separate texts (files of a task, `grove eval`). An empty plan is made from the source's

@@ -108,6 +108,7 @@ struct TimeOutcome {
   std::vector<ErrorReport> errors;
   double checked_share = 0;  // of the output elements; 0 = this plan could not be rechecked
   std::string note;          // why not, or how
+  std::string gpu_uuid;      // of the physical GPU that measured; empty when modelled
 };
 
 // A challenger measured beside its base, samples interleaved on the same inputs.
@@ -124,6 +125,7 @@ struct PairOutcome {
   double mean_delta = 0;                      // mean of (challenger - base) / base
   double delta_stderr = 0;
   enum class Result { kFaster, kSlower, kTie } result = Result::kTie;  // inside the noise is a tie
+  std::string gpu_uuid;  // of the physical GPU that measured both
 };
 
 // Thread-safe: many candidates may be checked at once. Time may serialise.

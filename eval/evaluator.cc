@@ -401,12 +401,7 @@ struct Evaluator::Run {
     int scored = 0;
     for (std::size_t i = 0; i < self.task_.cases.size(); ++i) {
       const Case& task_case = self.task_.cases[i];
-      if (task_case.role != CaseRole::kScored) continue;
-      const auto& wanted = self.options_.cases;
-      if (!wanted.empty() &&
-          std::find(wanted.begin(), wanted.end(), task_case.name) == wanted.end()) {
-        continue;
-      }
+      if (!self.Timed(task_case)) continue;
       auto time = TimeCase(i);
       if (!time) return Failure(std::move(time.error()));
       if (!*time) return {};
@@ -494,6 +489,7 @@ struct Evaluator::Run {
     time.throttled = outcome->throttled;
     time.mean_clock_ghz = outcome->mean_clock_ghz;
     time.empty_kernel = outcome->empty_kernel;
+    time.gpu_uuid = std::move(outcome->gpu_uuid);
     evaluation.modelled = evaluation.modelled || outcome->modelled;
     evaluation.times.push_back(std::move(time));
     return std::optional<Nanoseconds>(outcome->time);
@@ -528,6 +524,46 @@ Result<Evaluation> Evaluator::Evaluate(const codegen::KernelProgram& program) co
     if (auto timed = steps.Time(); !timed) return Failure(std::move(timed.error()));
   }
   return steps.Take();
+}
+
+bool Evaluator::Timed(const Case& task_case) const {
+  if (task_case.role != CaseRole::kScored) return false;
+  const auto& wanted = options_.cases;
+  return wanted.empty() ||
+         std::find(wanted.begin(), wanted.end(), task_case.name) != wanted.end();
+}
+
+Result<std::vector<CasePair>> Evaluator::ComparePair(
+    const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) const {
+  std::vector<CasePair> pairs;
+  for (std::size_t i = 0; i < task_.cases.size(); ++i) {
+    const Case& task_case = task_.cases[i];
+    if (!Timed(task_case)) continue;
+    CasePair& pair = pairs.emplace_back();
+    pair.case_name = task_case.name;
+    Prepared prepared[2];
+    const codegen::KernelProgram* programs[] = {&incumbent, &challenger};
+    for (int k = 0; k < 2; ++k) {
+      auto one = Prepare(*programs[k], task_case);
+      if (!one) return Failure(std::move(one.error()));
+      if (!one->prepared) {
+        pair.outcome.fault = ExecutionFault{one->verdict.kind, std::move(one->verdict.message)};
+        return pairs;
+      }
+      prepared[k] = std::move(*one->prepared);
+    }
+    PairRequest request;
+    request.context = &contexts_[i];
+    request.base = &prepared[0];
+    request.challenger = &prepared[1];
+    // Not the draw that the timing used: a winner must win on other inputs as well.
+    request.seed = DrawSeed(~options_.seed, i, Stage::kTiming);
+    auto outcome = device_.TimePair(request);
+    if (!outcome) return Failure(std::move(outcome.error()));
+    pair.outcome = std::move(*outcome);
+    if (pair.outcome.fault) return pairs;
+  }
+  return pairs;
 }
 
 }  // namespace grove::eval

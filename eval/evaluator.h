@@ -46,6 +46,13 @@ struct CaseTime {
   int throttled = 0;            // samples dropped
   double mean_clock_ghz = 0;    // 0 = not known
   Nanoseconds empty_kernel{0};  // measured the same way; 0 = not measured
+  std::string gpu_uuid;         // of the physical GPU that measured; empty when modelled
+};
+
+// Two programs measured interleaved on one scored case, on one physical GPU.
+struct CasePair {
+  std::string case_name;
+  PairOutcome outcome;
 };
 
 // Resources of one compiled kernel in one scored case.
@@ -108,6 +115,12 @@ class Evaluator {
   };
   Steps Begin(codegen::KernelProgram program) const;
 
+  // Measures `challenger` beside `incumbent` on every case that Evaluate times, on inputs of their
+  // own. Ends at the first case where one of them does not get through (its outcome has a fault).
+  // kUnavailable on a device that does not measure.
+  Result<std::vector<CasePair>> ComparePair(const codegen::KernelProgram& incumbent,
+                                            const codegen::KernelProgram& challenger) const;
+
   // Verdict of text that did not become a program.
   static Evaluation ParseFailure(const Error& error);
 
@@ -122,6 +135,7 @@ class Evaluator {
     Verdict verdict;
     Milliseconds compile_time{0};
   };
+  bool Timed(const seeds::Case& task_case) const;  // whether Evaluate times it
   Result<PreparedOrVerdict> Prepare(const codegen::KernelProgram& program,
                                     const seeds::Case& task_case) const;
 

@@ -79,4 +79,18 @@ std::string_view Describe(VerdictKind kind) {
   return kRows[static_cast<std::size_t>(kind)].meaning;
 }
 
+std::string_view Name(Contest contest) {
+  switch (contest) {
+    case Contest::kFaster:
+      return "faster";
+    case Contest::kSlower:
+      return "slower";
+    case Contest::kTie:
+      return "tie";
+    case Contest::kFault:
+      return "fault";
+  }
+  return "unknown";
+}
+
 }  // namespace grove::eval

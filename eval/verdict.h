@@ -54,6 +54,15 @@ std::optional<VerdictKind> VerdictKindFromName(std::string_view name);
 // Every kind, for lists and filters.
 std::string_view Describe(VerdictKind kind);
 
+// What a measurement of a challenger beside an incumbent says of the challenger.
+enum class Contest {
+  kFaster,
+  kSlower,
+  kTie,    // inside the noise
+  kFault,  // one of the two did not get through the measurement
+};
+std::string_view Name(Contest contest);
+
 struct Verdict {
   VerdictKind kind = VerdictKind::kInfrastructure;
   Stage stage = Stage::kParse;

@@ -1,14 +1,10 @@
 #include "ideas/idea_prompt.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <kainjow/mustache.hpp>
 
 #include "base/files.h"
-#include "base/hash.h"
 
 namespace grove::ideas {
 namespace {
@@ -49,13 +45,17 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context,
   mustache::data data;
   data.set("task", DescribeTaskLines(context.task));
   data.set("device", DescribeDevice(context.device));
-  data.set("parent", DescribeKernel(context.parent));
-  data.set("source", Fenced("cuda", context.parent.source));
-  data.set("plan", Fenced("json", context.parent.plan));
-  SetLines(data, "lineage", DescribeAll(context.lineage));
-  SetLines(data, "tried_here", DescribeAll(context.tried_here));
-  SetLines(data, "tried_elsewhere", DescribeAll(context.tried_elsewhere));
-  SetLines(data, "playbook", ShieldAll(context.playbook));
+  const PromptBudget& room = context.budget;
+  KernelFacts parent = context.parent;
+  parent.counters = FitText(parent.counters, room.counters);
+  data.set("parent", DescribeKernel(parent));
+  data.set("source", Fenced("cuda", FitText(parent.source, room.source)));
+  data.set("plan", Fenced("json", FitText(parent.plan, room.plan)));
+  SetLines(data, "lineage", FitLines(DescribeAll(context.lineage), room.lineage, true));
+  SetLines(data, "tried_here", FitLines(DescribeAll(context.tried_here), room.tried_here, true));
+  SetLines(data, "tried_elsewhere",
+           FitLines(DescribeAll(context.tried_elsewhere), room.tried_elsewhere, false));
+  SetLines(data, "playbook", FitLines(ShieldAll(context.playbook), room.playbook, false));
   SetLines(data, "hints", ShieldAll(context.hints));
   SetLines(data, "proposed", ShieldAll(context.proposed));
   SetLines(data, "refusals", ShieldAll(context.refusals));
@@ -78,29 +78,6 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context,
   }
   request.messages.push_back({llm::Message::Author::kUser, prompt});
   return request;
-}
-
-std::vector<std::string> SelectExcerpt(const std::vector<llm::PlaybookTip>& tips,
-                                       std::string_view family, std::int64_t round, double share) {
-  std::vector<const llm::PlaybookTip*> pool;
-  for (const llm::PlaybookTip& tip : tips) {
-    if (tip.family == family) pool.push_back(&tip);
-  }
-  // An order that has nothing to do with that of the files, the same in every run.
-  std::sort(pool.begin(), pool.end(), [](const auto* a, const auto* b) {
-    const Hash left = HashText(a->id), right = HashText(b->id);
-    return left != right ? left < right : a->id < b->id;
-  });
-  std::vector<std::string> excerpt;
-  if (pool.empty()) return excerpt;
-  const double exact = std::clamp(share, 0.0, 1.0) * static_cast<double>(pool.size());
-  const std::size_t count = std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(exact)));
-  const std::size_t start = static_cast<std::size_t>(std::max<std::int64_t>(0, round)) * count;
-  for (std::size_t i = 0; i < std::min(count, pool.size()); ++i) {
-    const llm::PlaybookTip& tip = *pool[(start + i) % pool.size()];
-    excerpt.push_back(fmt::format("{} [{}]: {}", tip.title, tip.category, tip.rationale));
-  }
-  return excerpt;
 }
 
 }  // namespace grove::ideas

@@ -1,4 +1,4 @@
-// The prompt that asks for ideas, and the changing part of the playbook that goes into it.
+// The prompt that asks for ideas.
 // Stateless; safe from any thread.
 #pragma once
 
@@ -11,7 +11,6 @@
 #include "base/share.h"
 #include "ideas/context.h"
 #include "llm/client.h"
-#include "llm/playbook_client.h"
 
 namespace grove::ideas {
 
@@ -22,7 +21,7 @@ struct IdeaContext {
   std::vector<TriedIdea> lineage;          // from the seed to the parent, in order
   std::vector<TriedIdea> tried_here;       // already tried from this parent
   std::vector<TriedIdea> tried_elsewhere;  // from other kernels of the run
-  std::vector<std::string> playbook;       // see SelectExcerpt
+  std::vector<std::string> playbook;       // see Library::Excerpt
   std::vector<std::string> hints;          // from the user
   std::string goal;                        // "below 500 us"; may be empty
   std::vector<std::string> proposed;       // titles taken from an earlier reply to this question
@@ -32,17 +31,12 @@ struct IdeaContext {
   std::uint64_t seed = 0;                  // for Request::seed
   // Ask for radical directions: the search has stagnated (role kAdviser).
   bool radical = false;
+  PromptBudget budget;
 };
 
 // kNotFound when the template idea.mustache is not in `prompts`, kInvalidInput when it is broken.
 Result<llm::Request> BuildIdeaRequest(
     const IdeaContext& context,
     const std::filesystem::path& prompts = ShareFolder("prompts/ideas"));
-
-// The tips of a family that round `round` shows: a share (0.28 by default) of them, a different
-// part every round, all of them after a few. "Title [category]: rationale" per tip.
-std::vector<std::string> SelectExcerpt(const std::vector<llm::PlaybookTip>& tips,
-                                       std::string_view family, std::int64_t round,
-                                       double share = 0.28);
 
 }  // namespace grove::ideas

@@ -56,27 +56,42 @@ std::int64_t Product(const playbook::CaseView& c, const std::vector<std::string>
   return product;
 }
 
-// The op that serves the prompt's task: its name begins the task's, the tensors are the same, all
-// f32, and every dim it needs is there.
-const Op* FindOp(const Catalogue& catalogue, const PromptView& view) {
-  for (const Op& op : catalogue.ops()) {
-    if (view.task != op.name && !view.task.starts_with(op.name + "_")) continue;
-    const bool fits =
-        !view.cases.empty() &&
-        std::all_of(view.cases.begin(), view.cases.end(), [&](const playbook::CaseView& c) {
-          if (c.tensors.size() != op.tensors.size()) return false;
-          for (std::size_t i = 0; i < op.tensors.size(); ++i) {
-            if (c.tensors[i].first != op.tensors[i] || c.tensors[i].second != "f32") return false;
-          }
-          return Product(c, op.rows) > 0 && Product(c, op.row) > 0;
-        });
-    if (fits) return &op;
+// Whether the op's templates can serve the case: the same tensors, of types it is written for, and
+// every dim it needs.
+bool Serves(const Op& op, const playbook::CaseView& c) {
+  if (c.tensors.size() != op.tensors.size()) return false;
+  std::string common;  // the type of all tensors whose type the op leaves open
+  for (std::size_t i = 0; i < op.tensors.size(); ++i) {
+    const auto& [name, type] = c.tensors[i];
+    if (name != op.tensors[i].name) return false;
+    if (!op.tensors[i].type.empty()) {
+      if (type != op.tensors[i].type) return false;
+      continue;
+    }
+    if (common.empty()) common = type;
+    if (type != common) return false;
   }
-  return nullptr;
+  return std::find(op.types.begin(), op.types.end(), common) != op.types.end() &&
+         Product(c, op.rows) > 0 && Product(c, op.row) > 0;
 }
 
-// Every dim in lower case (of the first scored case), and rows, row, row_kb; row_max and rows_max
-// are the largest of any case.
+// The op that serves the prompt's task: its name begins the task's (the longest that does), and it
+// serves every case.
+const Op* FindOp(const Catalogue& catalogue, const PromptView& view) {
+  const Op* found = nullptr;
+  for (const Op& op : catalogue.ops()) {
+    if (view.task != op.name && !view.task.starts_with(op.name + "_")) continue;
+    if (found != nullptr && found->name.size() > op.name.size()) continue;
+    const bool fits = !view.cases.empty() &&
+                      std::all_of(view.cases.begin(), view.cases.end(),
+                                  [&](const playbook::CaseView& c) { return Serves(op, c); });
+    if (fits) found = &op;
+  }
+  return found;
+}
+
+// Every dim in lower case (of the first scored case), rows, row and row_kb, and bits, the size of an
+// element of the first tensor; row_max and rows_max are the largest of any case.
 Facts FactsOf(const Op& op, const PromptView& view) {
   const auto scored = std::find_if(view.cases.begin(), view.cases.end(),
                                    [](const playbook::CaseView& c) { return c.scored; });
@@ -91,7 +106,9 @@ Facts FactsOf(const Op& op, const PromptView& view) {
   }
   facts["rows"] = Product(main, op.rows);
   facts["row"] = Product(main, op.row);
-  facts["row_kb"] = std::max<std::int64_t>(1, facts["row"] / 256);
+  const std::string& type = main.tensors.front().second;
+  facts["bits"] = type == "f64" ? 64 : type == "f16" || type == "bf16" ? 16 : 32;
+  facts["row_kb"] = std::max<std::int64_t>(1, facts["row"] * facts["bits"] / 8192);
   for (const playbook::CaseView& c : view.cases) {
     facts["rows_max"] = std::max(facts["rows_max"], Product(c, op.rows));
     facts["row_max"] = std::max(facts["row_max"], Product(c, op.row));
@@ -160,9 +177,8 @@ class PlaybookClient : public Client {
     for (const Op& op : catalogue_.ops()) names.push_back(op.name);
     if (view.task.empty()) return "playbook: the prompt has no <task> section with a name";
     return fmt::format(
-        "playbook: the catalogue has nothing for task \"{}\"; it knows fp32 tasks named {} with "
-        "the "
-        "tensors of those tasks. Another model client can work on it",
+        "playbook: the catalogue has nothing for task \"{}\"; it knows tasks named {} with the "
+        "tensors and element types of those tasks. Another model client can work on it",
         view.task, fmt::join(names, ", "));
   }
 
@@ -314,7 +330,7 @@ Status CheckPlaybookKnows(const seeds::Task& task, const std::filesystem::path& 
   return Fail(
       ErrorCode::kInvalidInput,
       fmt::format("the playbook (the built-in model) has no transformations for task {}{}; "
-                  "it knows {} in fp32. Use a language model (--model), or evaluate kernels "
+                  "it knows {}. Use a language model (--model), or evaluate kernels "
                   "by hand with grove eval",
                   task.name, suite, fmt::join(names, ", ")));
 }

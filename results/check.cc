@@ -55,6 +55,9 @@ constexpr Rule kRules[] = {
     {"has gaps in its samples",
      "SELECT c.name FROM samples s JOIN candidates c ON c.id = s.candidate "
      "GROUP BY s.candidate, s.case_name, s.mode HAVING count(*) <> max(s.ordinal) + 1"},
+    {"met another without both having passed",
+     "SELECT c.name FROM promotions p JOIN candidates c ON c.id IN (p.challenger, p.incumbent) "
+     "WHERE c.verdict IS NULL OR c.verdict <> 'pass'"},
     {"is missing", "SELECT 'the run row' WHERE NOT EXISTS (SELECT 1 FROM run)"},
     {"is missing", "SELECT 'the task row' WHERE NOT EXISTS (SELECT 1 FROM task)"},
 };

@@ -209,7 +209,7 @@ void LoadEvaluations(Connection& c, RunData& data) {
   Query times(c,
               "SELECT candidate, case_name, kind, mode, time_ns, low_ns, high_ns, floor_ns, "
               "class_floor_ns, bound, dram_bytes, occupancy, limiter, launches, dropped, "
-              "checked_share, note "
+              "checked_share, note, gpu_uuid "
               "FROM case_times ORDER BY candidate, case_name, kind, mode");
   while (times.Step()) {
     CaseTimeRow row;
@@ -229,6 +229,7 @@ void LoadEvaluations(Connection& c, RunData& data) {
     row.dropped = times.Int(14);
     row.checked_share = times.Real(15);
     row.note = times.Text(16);
+    row.gpu_uuid = times.Text(17);
     EvaluationOf(data, times).case_times.push_back(std::move(row));
   }
   Query kernels(c,
@@ -352,6 +353,7 @@ RunData LoadAll(Connection& c) {
   LoadTask(c, data);
   LoadTree(c, data);
   LoadEvaluations(c, data);
+  LoadMeasured(c, data);
   LoadAccounts(c, data);
   return data;
 }
@@ -426,7 +428,9 @@ Result<std::vector<RunSummary>> ListRuns(const std::filesystem::path& runs) {
   }
   for (; it != std::filesystem::directory_iterator(); it.increment(error)) {
     std::error_code ignored;
-    if (std::filesystem::is_regular_file(it->path() / "run.db", ignored)) {
+    // A name with a dot in front is a run in the making.
+    if (!it->path().filename().string().starts_with('.') &&
+        std::filesystem::is_regular_file(it->path() / "run.db", ignored)) {
       list.push_back(Summarise(it->path()));
     }
     if (error) break;

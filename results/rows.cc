@@ -131,6 +131,10 @@ std::optional<eval::VerdictKind> FromName(std::string_view name) {
   return eval::VerdictKindFromName(name);
 }
 template <>
+std::optional<eval::Contest> FromName(std::string_view name) {
+  return FindUpTo(eval::Contest::kFault, name);
+}
+template <>
 std::optional<llm::Role> FromName(std::string_view name) {
   return FindUpTo(llm::Role::kAdviser, name);
 }

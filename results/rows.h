@@ -76,6 +76,8 @@ std::optional<eval::Stage> FromName(std::string_view name);
 template <>
 std::optional<eval::VerdictKind> FromName(std::string_view name);
 template <>
+std::optional<eval::Contest> FromName(std::string_view name);
+template <>
 std::optional<llm::Role> FromName(std::string_view name);
 template <>
 std::optional<llm::FinishReason> FromName(std::string_view name);
@@ -149,6 +151,7 @@ struct CaseTimeRow {
   std::int64_t dropped = 0;    // samples dropped because the GPU was throttled
   double checked_share = 0;    // of the output elements, rechecked after timing, 0 to 1
   std::string note;            // how they were rechecked, or why not; may be empty
+  std::string gpu_uuid;        // of the physical GPU that measured; empty when modelled
 };
 
 struct KernelRow {
@@ -215,6 +218,8 @@ struct CandidateRow {
   std::optional<Hash> source, plan;  // texts; none until received, or nothing usable was received
   std::optional<Hash> identity;      // of the normalised program
   std::optional<EvaluationRow> evaluation;  // exactly when kEvaluated; without samples
+  std::string profile;                      // what a profiler said, in short; empty = not profiled
+  std::optional<Hash> profile_report;       // text: the whole of it
 };
 
 // A program of a candidate that failed and was given back to the model for repair.
@@ -223,6 +228,38 @@ struct AttemptRow {
   int turn = 0;  // 0 = the first program
   std::optional<Hash> source, plan;
   eval::Verdict verdict;
+};
+
+// A challenger measured interleaved with an incumbent (eval/promotion.h). Ratios are the challenger's
+// time over the incumbent's, with two standard errors to each side; equal when modelled.
+struct PromotionCaseRow {
+  std::string case_name;
+  Nanoseconds incumbent{0}, challenger{0};  // medians
+  double ratio = 1, low = 1, high = 1;
+  // Sample i of both was taken side by side. Written with the rest; not read back by Load.
+  std::vector<Nanoseconds> incumbent_samples, challenger_samples;
+};
+struct PromotionRow {
+  CandidateId challenger, incumbent;
+  eval::Contest outcome = eval::Contest::kTie;
+  bool promoted = false;  // the challenger took the incumbent's place
+  TimeKind kind = TimeKind::kMeasured;
+  double ratio = 1, low = 1, high = 1;  // geometric mean over the cases
+  std::vector<PromotionCaseRow> cases;
+  std::string gpu_uuid;  // of the GPU that measured both; empty when modelled
+  std::string why;
+  WallTime time;  // set by the store
+};
+
+// What a vendor's library or a framework takes for a case, on one physical GPU.
+struct BaselineRow {
+  std::string case_name;
+  std::string name;  // "cublas_fp32", "torch_compile", ...
+  std::string gpu_uuid, gpu, driver;
+  std::string version;   // of the library
+  Nanoseconds time{0};   // cold median
+  std::optional<Nanoseconds> low, high;  // [min, q3]
+  WallTime measured;
 };
 
 struct FrontierRow {
@@ -303,6 +340,8 @@ struct RunData {
   std::vector<CandidateRow> candidates;
   std::vector<AttemptRow> attempts;
   std::vector<FrontierRow> frontier;
+  std::vector<PromotionRow> promotions;  // oldest first
+  std::vector<BaselineRow> baselines;    // by case and time, fastest first
   std::vector<CallRow> calls;
   std::vector<LedgerRow> ledger;
   std::vector<EventRow> events;

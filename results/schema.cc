@@ -285,7 +285,71 @@ LEFT JOIN candidates c ON c.idea = i.id
 GROUP BY i.id;
 )sql";
 
-constexpr Migration kMigrations[] = {{1, kTables}, {2, kViews}};
+// What only a measuring device has: contests for the first place, baselines, profiles, and which
+// physical GPU a time is from.
+constexpr const char* kMeasured = R"sql(
+ALTER TABLE case_times ADD COLUMN gpu_uuid TEXT NOT NULL DEFAULT '';
+
+CREATE TABLE promotions (
+  id INTEGER PRIMARY KEY,
+  challenger INTEGER NOT NULL REFERENCES candidates (id),
+  incumbent INTEGER NOT NULL REFERENCES candidates (id),
+  outcome TEXT NOT NULL CHECK (outcome IN ('faster', 'slower', 'tie', 'fault')),
+  promoted INTEGER NOT NULL CHECK (promoted IN (0, 1)),
+  kind TEXT NOT NULL CHECK (kind IN ('modelled', 'measured')),
+  ratio REAL NOT NULL,
+  low REAL NOT NULL,
+  high REAL NOT NULL,
+  gpu_uuid TEXT NOT NULL,
+  why TEXT NOT NULL,
+  time_us INTEGER NOT NULL,
+  UNIQUE (challenger, incumbent),
+  CHECK (challenger <> incumbent)
+) STRICT;
+
+CREATE TABLE promotion_cases (
+  promotion INTEGER NOT NULL REFERENCES promotions (id),
+  case_name TEXT NOT NULL,
+  incumbent_ns REAL NOT NULL,
+  challenger_ns REAL NOT NULL,
+  ratio REAL NOT NULL,
+  low REAL NOT NULL,
+  high REAL NOT NULL,
+  PRIMARY KEY (promotion, case_name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE promotion_samples (
+  promotion INTEGER NOT NULL REFERENCES promotions (id),
+  case_name TEXT NOT NULL,
+  ordinal INTEGER NOT NULL,
+  incumbent_ns REAL NOT NULL,
+  challenger_ns REAL NOT NULL,
+  PRIMARY KEY (promotion, case_name, ordinal)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE baselines (
+  case_name TEXT NOT NULL,
+  name TEXT NOT NULL,
+  gpu_uuid TEXT NOT NULL,
+  gpu TEXT NOT NULL,
+  driver TEXT NOT NULL,
+  version TEXT NOT NULL,
+  time_ns REAL NOT NULL,
+  low_ns REAL,
+  high_ns REAL,
+  measured_us INTEGER NOT NULL,
+  PRIMARY KEY (case_name, name, gpu_uuid)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE profiles (
+  candidate INTEGER PRIMARY KEY REFERENCES candidates (id),
+  summary TEXT NOT NULL,
+  report TEXT NOT NULL REFERENCES texts (hash),
+  time_us INTEGER NOT NULL
+) STRICT;
+)sql";
+
+constexpr Migration kMigrations[] = {{1, kTables}, {2, kViews}, {3, kMeasured}};
 
 }  // namespace
 

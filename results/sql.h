@@ -198,6 +198,12 @@ std::string Unpack(const void* content, std::size_t bytes, std::int64_t size, co
 
 // Reads everything (load.cc). Throws. `live` is left false.
 RunData LoadAll(Connection& connection);
+// What measuring devices add (measured.cc): contests, profiles, baselines. Throw.
+bool InsertPromotion(Connection& connection, const PromotionRow& promotion, WallTime now);
+void PutProfile(Connection& connection, CandidateId candidate, std::string_view summary,
+                std::string_view report, WallTime now);
+void PutBaseline(Connection& connection, const BaselineRow& row);
+void LoadMeasured(Connection& connection, RunData& data);
 // Model calls; none when there is no such row, and none for a reply that is not there yet. Throw.
 std::optional<CallRow> FindCallRow(Connection& connection, const CallKey& key);
 std::optional<CallRow> FindCallRow(Connection& connection, CallId id);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "results/lock.h"
@@ -104,10 +105,11 @@ void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
   for (const CaseTimeRow& t : e.case_times) {
     Query(c,
           "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-          "?, ?)",
+          "?, ?, ?)",
           id, t.case_name, t.kind, t.mode, t.time.count(), ns(t.low), ns(t.high),
           Finite(t.floor.count()), Finite(t.class_floor.count()), t.bound, Finite(t.dram_bytes),
-          Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note)
+          Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note,
+          t.gpu_uuid)
         .Run();
   }
   for (const KernelRow& k : e.kernels) {
@@ -133,6 +135,19 @@ Status MakeFolder(const std::filesystem::path& folder) {
                             error ? error.message() : "something else has its name"));
   }
   return {};
+}
+
+// Folders in which runs of this name were being made when their process died.
+void RemoveRemains(const std::filesystem::path& runs, const std::string& prefix) {
+  std::error_code error;
+  std::vector<std::filesystem::path> remains;
+  for (std::filesystem::directory_iterator it(runs, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().filename().string().starts_with(prefix)) remains.push_back(it->path());
+  }
+  for (const std::filesystem::path& folder : remains) {
+    if (!IsLocked(folder / "lock")) std::filesystem::remove_all(folder, error);
+  }
 }
 
 }  // namespace
@@ -201,6 +216,36 @@ Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
                                              const StoreOptions& options) {
   if (Status name = CheckRunName(start.name); !name) return Fail(name.error());
   const std::filesystem::path folder = runs / start.name;
+  std::error_code error;
+  // A folder that is there is a run, or what an older program left of one.
+  if (std::filesystem::exists(folder, error)) return CreateIn(folder, start, clock, options);
+  // Made aside and renamed: a run is there whole, or not at all.
+  const std::string prefix = fmt::format(".{}.new-", start.name);
+  RemoveRemains(runs, prefix);
+  const std::filesystem::path aside = runs / fmt::format("{}{}", prefix, ::getpid());
+  auto made = CreateIn(aside, start, clock, options);
+  if (!made) {
+    std::filesystem::remove_all(aside, error);
+    return made;
+  }
+  made->reset();  // SQLite finds its side files by name
+  std::filesystem::rename(aside, folder, error);
+  if (error) {
+    const std::string why = error.message();
+    std::filesystem::remove_all(aside, error);
+    if (std::filesystem::exists(folder, error)) {
+      return Fail(ErrorCode::kInvalidInput,
+                  fmt::format("run '{}' exists; resume it or choose another name", start.name));
+    }
+    return Fail(ErrorCode::kResource,
+                fmt::format("cannot make the run's folder {}: {}", folder.string(), why));
+  }
+  return Open(runs, start.name, clock, options);
+}
+
+Result<std::unique_ptr<Store>> Store::CreateIn(const std::filesystem::path& folder,
+                                               const RunStart& start, const Clock& clock,
+                                               const StoreOptions& options) {
   if (Status made = MakeFolder(folder); !made) return Fail(made.error());
   Result<RunLock> lock = RunLock::Take(folder / "lock");
   if (!lock) return Fail(lock.error());
@@ -563,6 +608,24 @@ Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
         .Run();
     SettleAll(c, "evaluation " + name, {}, impl_->clock.WallTime());
     return true;
+  });
+}
+
+Result<bool> Store::RecordPromotion(const PromotionRow& promotion) {
+  return impl_->Transact(
+      [&](Connection& c) { return InsertPromotion(c, promotion, impl_->clock.WallTime()); });
+}
+
+Status Store::RecordProfile(CandidateId candidate, std::string_view summary,
+                            std::string_view report) {
+  return impl_->Transact([&](Connection& c) {
+    PutProfile(c, candidate, summary, report, impl_->clock.WallTime());
+  });
+}
+
+Status Store::SetBaselines(std::span<const BaselineRow> rows) {
+  return impl_->Transact([&](Connection& c) {
+    for (const BaselineRow& row : rows) PutBaseline(c, row);
   });
 }
 

@@ -95,7 +95,8 @@ std::string RequestJson(const llm::Request& request);
 // the run's lock until it is destroyed. `clock` must outlive it.
 class Store {
  public:
-  // Makes `runs`/NAME/run.db with status kRunning. kInvalidInput for a bad name and when the run
+  // Makes `runs`/NAME/run.db with status kRunning, in a folder beside that is renamed when it is
+  // whole. kInvalidInput for a bad name and when the run
   // exists already.
   static Result<std::unique_ptr<Store>> Create(const std::filesystem::path& runs,
                                                const RunStart& start, const Clock& clock,
@@ -153,6 +154,14 @@ class Store {
   // verdict, and nothing changed.
   Result<bool> MoveVerdict(CandidateId from, CandidateId to);
 
+  // A contest for the first place, with its cases and samples. false: these two have met before, and
+  // what is stored stays.
+  Result<bool> RecordPromotion(const PromotionRow& promotion);
+  // What a profiler said of a candidate, in short and in full; replaces an earlier profile.
+  Status RecordProfile(CandidateId candidate, std::string_view summary, std::string_view report);
+  // Baselines known for this run's cases; replaces those of the same case, name and GPU.
+  Status SetBaselines(std::span<const BaselineRow> rows);
+
   // --- models ---
   // Before a request is sent: stores it as kPending with its reservations. When the key is already
   // kAnswered nothing changes: take the reply (FindReply) instead of asking. When it is kPending or
@@ -183,6 +192,9 @@ class Store {
 
  private:
   struct Impl;
+  static Result<std::unique_ptr<Store>> CreateIn(const std::filesystem::path& folder,
+                                                 const RunStart& start, const Clock& clock,
+                                                 const StoreOptions& options);
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

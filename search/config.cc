@@ -24,6 +24,7 @@ constexpr IntField kInts[] = {
     {"branches", &SearchConfig::branches, 1, 64},   {"frontier", &SearchConfig::frontier, 1, 64},
     {"patience", &SearchConfig::patience, 1, 1000}, {"repairs", &SearchConfig::repairs, 0, 16},
     {"calls", &SearchConfig::calls, 1, 1024},
+    {"eager", &SearchConfig::eager, 1, 100},
 };
 
 struct TextField {

@@ -26,6 +26,8 @@ struct SearchConfig {
   int patience = 4;        // rounds without a gain before the search ends
   int repairs = 2;         // repair turns per candidate
   int calls = 16;          // model calls in flight at once
+  // Percent of a round after which the next round's ideas are asked for; 100 = when it is over.
+  int eager = 100;
   std::uint64_t seed = 1;  // of inputs and of the model's samples
 };
 

@@ -27,6 +27,7 @@ results::CaseTimeRow ToRow(const eval::CaseTime& time) {
   row.dropped = time.throttled;
   row.checked_share = time.checked_share;
   row.note = time.note;
+  row.gpu_uuid = time.gpu_uuid;
   // The slowest launch speaks for the plan.
   const auto slowest =
       std::max_element(time.launches.begin(), time.launches.end(),
@@ -90,6 +91,26 @@ results::EvaluationRow ToRow(const eval::Evaluation& evaluation) {
     kernel_row.static_shared = Bytes(kernel.entry.static_shared);
     kernel_row.stack = Bytes(kernel.entry.stack_bytes);
     row.kernels.push_back(std::move(kernel_row));
+  }
+  return row;
+}
+
+results::PromotionRow ToRow(const eval::Promotion& promotion, CandidateId challenger,
+                            CandidateId incumbent) {
+  results::PromotionRow row;
+  row.challenger = challenger;
+  row.incumbent = incumbent;
+  row.outcome = promotion.outcome;
+  row.promoted = promotion.promoted;
+  row.kind = promotion.modelled ? results::TimeKind::kModelled : results::TimeKind::kMeasured;
+  row.ratio = promotion.ratio;
+  row.low = promotion.low;
+  row.high = promotion.high;
+  row.gpu_uuid = promotion.gpu_uuid;
+  row.why = promotion.why;
+  for (const eval::PromotionCase& one : promotion.cases) {
+    row.cases.push_back({one.case_name, one.incumbent, one.challenger, one.ratio, one.low, one.high,
+                         one.incumbent_samples, one.challenger_samples});
   }
   return row;
 }

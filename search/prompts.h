@@ -1,7 +1,7 @@
 // The questions of a search: turns the run's rows into the contexts from which ideas/ and codegen/
 // write prompts. What is asked is a function of the rounds that are finished, the parent and the
 // configuration, never of what happens to be in flight, so a run that is resumed or replayed asks
-// the same. Thread-safe: holds no state of its own.
+// the same. Thread-safe: what it holds does not change.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 #include "codegen/implement.h"
 #include "eval/device.h"
 #include "ideas/context.h"
+#include "ideas/knowledge.h"
 #include "llm/client.h"
-#include "llm/playbook_client.h"
 #include "results/rows.h"
 #include "search/config.h"
 #include "search/run_tree.h"
@@ -42,9 +42,9 @@ struct IdeaQuestion {
 
 class Prompts {
  public:
-  // Borrows everything but the tips.
+  // Borrows the configuration.
   Prompts(const seeds::Task& task, const eval::Device& device, const SearchConfig& config,
-          std::vector<llm::PlaybookTip> tips);
+          ideas::Library library);
 
   // REQUIRES: nothing writes to the tree, or the caller holds its lock. Reads texts of the store.
   Result<ParentFacts> Describe(const RunTree& tree, const results::CandidateRow& parent) const;
@@ -68,7 +68,7 @@ class Prompts {
   const SearchConfig& config_;
   const ideas::TaskFacts task_;
   const ideas::DeviceFacts device_;
-  const std::vector<llm::PlaybookTip> tips_;
+  const ideas::Library library_;
 };
 
 // The idea that a row holds.

@@ -1,6 +1,7 @@
 #include "search/round.h"
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -93,7 +94,9 @@ struct Round::Impl {
   Result<ModelCalls::Answer> Ask(const results::CallKey& key, const llm::Request& request) {
     if (halted()) return Fail(ErrorCode::kCancelled, "interrupted");
     if (out_of_budget()) return Fail(ErrorCode::kBudget, *spent);
-    auto answer = parts.calls.Ask(key, request, parts.halt.get_token());
+    return Counted(parts.calls.Ask(key, request, parts.halt.get_token()));
+  }
+  Result<ModelCalls::Answer> Counted(Result<ModelCalls::Answer> answer) {
     if (answer) {
       parts.update([&](LiveState& live) {
         live.tokens = live.tokens + answer->reply.usage.total();
@@ -174,7 +177,10 @@ struct Round::Impl {
       key.round = plan.index;
       key.parent = place;
       key.turn = turn;
-      auto answer = Ask(key, *request);
+      const auto early = plan.early.find(parent.id);
+      auto answer = turn == 0 && early != plan.early.end()
+                        ? Counted(parts.early.Get(early->second))
+                        : Ask(key, *request);
       if (!answer) return Failure(std::move(answer.error()));
       if (!taken) return taken;
       auto parsed = ideas::ParseIdeas(answer->reply.text, wanted + kSpareIdeas);
@@ -196,6 +202,10 @@ struct Round::Impl {
   Status Launch(int place, const IdeaRow& idea, int branch) {
     auto row = parts.tree.Request(idea, branch);
     if (!row) return Failure(std::move(row.error()));
+    {
+      const std::scoped_lock lock(mutex);
+      judged[row->id] = row->status == CandidateStatus::kEvaluated;
+    }
     if (row->status == CandidateStatus::kEvaluated) {
       parts.update([&](LiveState& live) {
         ++live.evaluated;
@@ -367,6 +377,33 @@ struct Round::Impl {
       ++live.passed;
       if (row.score && (!live.best || *row.score < *live.best)) live.best = row.score;
     });
+    {
+      const std::scoped_lock lock(mutex);
+      judged[slot.id] = true;
+    }
+    LookForShare();
+  }
+
+  // Starts what `eager` allows once the share of the round is in.
+  void LookForShare() {
+    if (!parts.on_share || parts.config.eager >= 100) return;
+    CandidateId last;
+    {
+      const std::scoped_lock lock(mutex);
+      if (asking > 0 || shared || judged.empty()) return;
+      std::vector<CandidateId> ids;
+      for (const auto& [id, done] : judged) ids.push_back(id);
+      last = EndOfShare(ids, parts.config.eager);
+      for (const auto& [id, done] : judged) {
+        if (last < id) break;
+        if (!done) return;
+      }
+      shared = true;
+    }
+    Post([this, last] {
+      if (halted() || out_of_budget()) return;
+      if (auto done = parts.on_share(round, last); !done) Set(std::move(done.error()));
+    });
   }
 
   // --- the round -------------------------------------------------------------------------------
@@ -405,9 +442,15 @@ struct Round::Impl {
     parts.observer.Line(fmt::format("round {}/{} from {}{}", plan.index, parts.config.rounds,
                                     fmt::join(names, ", "),
                                     plan.radical ? ", asking the adviser" : ""));
+    asking = static_cast<int>(parents.size());
     for (int place = 1; place <= static_cast<int>(parents.size()); ++place) {
       Post([this, place] {
         if (auto done = Ideate(place); !done) Set(std::move(done.error()));
+        {
+          const std::scoped_lock guard(mutex);
+          --asking;
+        }
+        LookForShare();
       });
     }
     std::unique_lock lock(mutex);
@@ -425,7 +468,10 @@ struct Round::Impl {
   Programs programs;
 
   mutable std::mutex mutex;
-  int open = 0;  // pieces of work; GUARDED_BY(mutex)
+  int open = 0;         // pieces of work; GUARDED_BY(mutex)
+  int asking = 0;       // requests for ideas; GUARDED_BY(mutex)
+  bool shared = false;  // on_share was called; GUARDED_BY(mutex)
+  std::map<CandidateId, bool> judged;  // candidates, and whether verdicts are final; GUARDED_BY(mutex)
   std::condition_variable idle;
   std::optional<Error> error;        // GUARDED_BY(mutex)
   std::optional<std::string> spent;  // GUARDED_BY(mutex); never changed once it is set

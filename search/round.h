@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -20,6 +21,7 @@
 #include "results/rows.h"
 #include "search/call_pool.h"
 #include "search/config.h"
+#include "search/early.h"
 #include "search/model_calls.h"
 #include "search/observer.h"
 #include "search/prompts.h"
@@ -41,6 +43,10 @@ struct RoundParts {
   std::function<void(const std::function<void(LiveState&)>&)> update;
   // Asks everything in flight to end: the user's stop, or an error.
   std::stop_source& halt;
+  EarlyCalls& early;
+  // Called once, on a thread for model calls, when the round's candidates up to `last` have their
+  // verdicts and `eager` says so. May be empty.
+  std::function<Status(RoundId round, CandidateId last)> on_share;
 };
 
 struct RoundPlan {
@@ -48,6 +54,7 @@ struct RoundPlan {
   std::vector<CandidateId> parents;  // in order of place
   bool radical = false;              // ask the adviser
   std::string goal;                  // for the prompts; may be empty
+  std::map<CandidateId, EarlyQuestion> early;  // asked before the round began, by parent
 };
 
 class Round {

@@ -42,8 +42,34 @@ void SetProgram(CandidateRow& row, const ProgramDraft& program) {
 Result<std::unique_ptr<RunTree>> RunTree::Open(results::Store& store) {
   auto data = store.Load();
   if (!data) return Failure(std::move(data.error()));
+  return From(store, std::move(*data));
+}
+
+std::unique_ptr<RunTree> RunTree::Until(RoundId round, CandidateId last) const {
+  results::RunData data = data_;
+  const int index = data_.Find(round)->index;
+  const auto later = [&](RoundId id) { return id && data_.Find(id)->index > index; };
+  std::erase_if(data.candidates, [&](const CandidateRow& row) {
+    return later(row.round) || (row.round == round && last < row.id);
+  });
+  IdeaId newest;
+  for (const CandidateRow& row : data.candidates) {
+    if (row.round == round && newest < row.idea) newest = row.idea;
+  }
+  std::erase_if(data.ideas, [&](const IdeaRow& row) {
+    return later(row.round) || (row.round == round && newest < row.id);
+  });
+  // Its own frontier is not chosen yet.
+  std::erase_if(data.frontier, [&](const results::FrontierRow& row) {
+    return row.round == round || later(row.round);
+  });
+  std::erase_if(data.rounds, [&](const results::RoundRow& row) { return row.index > index; });
+  return From(store_, std::move(data));
+}
+
+std::unique_ptr<RunTree> RunTree::From(results::Store& store, results::RunData data) {
   std::unique_ptr<RunTree> tree(new RunTree(store));
-  tree->data_ = std::move(*data);
+  tree->data_ = std::move(data);
   for (const IdeaRow& idea : tree->data_.ideas) {
     tree->ideas_[idea.parent.value].push_back(idea.id);
   }

@@ -40,6 +40,10 @@ class RunTree {
   const results::CandidateRow* WithProgram(const Hash& identity, RoundId except) const;
   std::vector<const results::AttemptRow*> AttemptsOf(CandidateId candidate) const;  // by turn
 
+  // A copy as of a moment at which of round `round` only the candidates up to `last`, and the ideas
+  // that have one of them, were there, and of later rounds nothing. For reading. Linear in the run. REQUIRES: as data().
+  std::unique_ptr<RunTree> Until(RoundId round, CandidateId last) const;
+
   // --- transitions, as those of results::Store ---
   Result<CandidateId> RecordSeed(const results::ProgramDraft& program);
   Result<RoundId> BeginRound(int index);
@@ -58,6 +62,7 @@ class RunTree {
 
  private:
   explicit RunTree(results::Store& store) : store_(store) {}
+  static std::unique_ptr<RunTree> From(results::Store& store, results::RunData data);
   results::CandidateRow& Row(CandidateId id);
   void Index(const results::CandidateRow& row);
   void Rank(const results::CandidateRow& row);

@@ -1,6 +1,7 @@
 #include "search/search.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -9,10 +10,11 @@
 #include <fmt/ranges.h>
 
 #include "codegen/program.h"
-#include "llm/playbook_client.h"
+#include "ideas/knowledge.h"
 #include "results/format.h"
 #include "search/call_pool.h"
 #include "search/convert.h"
+#include "search/early.h"
 #include "search/model_calls.h"
 #include "search/policy.h"
 #include "search/prompts.h"
@@ -35,6 +37,15 @@ struct Search::Impl {
   Status Open();
   Status EnsureSeed();
   Status RunRound(std::stop_token stop);
+  // Whether the round after the one that runs may be asked for early: not when it may turn out to
+  // be the adviser's.
+  bool MayAskEarly() const {
+    return config.eager < 100 && finished + 1 < config.rounds &&
+           stagnation.stale() + 1 < config.patience;
+  }
+  Status AskEarly(RoundId round, CandidateId last);
+  // What was asked early for the round that begins, found again from the tree.
+  Result<std::map<CandidateId, EarlyQuestion>> AskedEarly() const;
   std::vector<CandidateId> Frontier() const;
   std::vector<results::FrontierEntry> Choose(int index) const;
   // The least time among the round's own candidates.
@@ -53,11 +64,13 @@ struct Search::Impl {
   std::unique_ptr<RunTree> tree;
   std::unique_ptr<Prompts> prompts;
   int finished = 0;  // rounds
+  bool asked_early = false;  // whether the last of them allowed to ask early for the next
   std::optional<std::string> spent;
   std::mutex live_mutex;
   LiveState live;  // GUARDED_BY(live_mutex)
   std::stop_source halt;
   // Last, so that they end first: what they run uses the rest.
+  std::optional<EarlyCalls> early;
   std::optional<Stages> stages;
   std::optional<CallPool> pool;
 };
@@ -69,11 +82,12 @@ Status Search::Impl::Open() {
   auto opened = RunTree::Open(parts.store);
   if (!opened) return Failure(std::move(opened.error()));
   tree = std::move(*opened);
-  auto tips = llm::LoadPlaybookTips();
-  if (!tips) return Failure(std::move(tips.error()));
-  prompts = std::make_unique<Prompts>(parts.task, parts.device, config, std::move(*tips));
+  auto library = ideas::Library::Load();
+  if (!library) return Failure(std::move(library.error()));
+  prompts = std::make_unique<Prompts>(parts.task, parts.device, config, std::move(*library));
   stages.emplace(parts.evaluator, LimitsFor(parts.device), halt.get_token());
   pool.emplace(config.calls);
+  early.emplace(calls, *pool, halt.get_token());
   if (auto seeded = EnsureSeed(); !seeded) return seeded;
 
   const results::RunData& data = tree->data();
@@ -81,6 +95,7 @@ Status Search::Impl::Open() {
   stagnation.Start(results::ScoreOf(seed)->count());
   for (const results::RoundRow& round : data.rounds) {
     if (round.status != RoundStatus::kFinished) continue;
+    asked_early = MayAskEarly();
     ++finished;
     stagnation.Round(BestOf(round.id));
   }
@@ -89,7 +104,9 @@ Status Search::Impl::Open() {
     state.seed = results::ScoreOf(seed);
     state.best = results::ScoreOf(*tree->Best());
     state.kind = seed.evaluation->score_kind;
+    // Replies of the round that is run again are counted as it takes them.
     for (const results::CallRow& call : data.calls) {
+      if (call.key.round > finished) continue;
       state.tokens = state.tokens + call.usage.total();
     }
   });
@@ -165,12 +182,49 @@ std::vector<results::FrontierEntry> Search::Impl::Choose(int index) const {
   return chosen;
 }
 
+Status Search::Impl::AskEarly(RoundId round, CandidateId last) {
+  Result<std::map<CandidateId, EarlyQuestion>> questions = {};
+  std::string name;
+  {
+    const auto lock = tree->Lock();
+    questions = EarlyQuestions(*tree, *policy, *prompts, config, finished + 1, round, last);
+    name = tree->data().Find(last)->name;
+  }
+  if (!questions) return Failure(std::move(questions.error()));
+  auto noted = parts.store.AddEvent(
+      "eager", fmt::format("round {}: {} ideas requests asked when the verdicts up to {} were in",
+                           finished + 2, questions->size(), name));
+  if (!noted) return noted;
+  for (const auto& [parent, question] : *questions) early->Start(question);
+  return {};
+}
+
+Result<std::map<CandidateId, EarlyQuestion>> Search::Impl::AskedEarly() const {
+  std::map<CandidateId, EarlyQuestion> none;
+  const results::RunData& data = tree->data();
+  if (!asked_early) return none;
+  RoundId round;  // the last that is finished
+  for (const results::RoundRow& row : data.rounds) {
+    if (row.index == finished) round = row.id;
+  }
+  std::vector<CandidateId> ids;
+  for (const CandidateRow& row : data.candidates) {
+    if (row.round == round) ids.push_back(row.id);
+  }
+  if (ids.empty()) return none;
+  return EarlyQuestions(*tree, *policy, *prompts, config, finished, round,
+                        EndOfShare(ids, config.eager));
+}
+
 Status Search::Impl::RunRound(std::stop_token stop) {
   const std::stop_callback forward(stop, [this] { halt.request_stop(); });
   RoundPlan plan;
   plan.index = finished + 1;
   plan.parents = Frontier();
   plan.radical = stagnation.radical();
+  auto asked = AskedEarly();
+  if (!asked) return Failure(std::move(asked.error()));
+  plan.early = std::move(*asked);
   Update([&](LiveState& state) {
     state.round = plan.index;
     state.ideas = state.candidates = state.evaluated = state.passed = 0;
@@ -183,7 +237,12 @@ Status Search::Impl::RunRound(std::stop_token stop) {
                           *stages,
                           parts.observer,
                           [this](const auto& change) { Update(change); },
-                          halt};
+                          halt,
+                          *early,
+                          [this](RoundId id, CandidateId last) {
+                            return MayAskEarly() ? AskEarly(id, last) : Status();
+                          }};
+  const bool early_next = MayAskEarly();
   Round round(shared, plan);
   if (auto done = round.Run(); !done) return done;
   spent = round.budget();
@@ -193,6 +252,7 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   const auto chosen = Choose(plan.index);
   if (auto done = tree->FinishRound(round.id(), chosen); !done) return done;
   ++finished;
+  asked_early = early_next;
 
   std::vector<std::string> names;
   for (const results::FrontierEntry& entry : chosen) {

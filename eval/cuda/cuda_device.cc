@@ -111,6 +111,7 @@ class Gpu final : public CudaDevice {
     if (auto& fault = done->outcome.fault; fault && fault->kind == VerdictKind::kInfrastructure) {
       return Fail(ErrorCode::kUnavailable, name() + ": " + fault->message);
     }
+    done->outcome.gpu_uuid = facts_.uuid;
     return std::move(done->outcome);
   }
 
@@ -124,6 +125,7 @@ class Gpu final : public CudaDevice {
     if (pair.fault && pair.fault->kind == VerdictKind::kInfrastructure) {
       return Fail(ErrorCode::kUnavailable, name() + ": " + pair.fault->message);
     }
+    pair.gpu_uuid = facts_.uuid;
     return pair;
   }
 

@@ -205,7 +205,13 @@ Status Catalogue::ReadToml(const std::filesystem::path& file) {
         Op op;
         op.name = reader.Text("name");
         op.family = reader.Text("family");
-        op.tensors = reader.Texts("tensors", true);
+        for (const std::string& tensor : reader.Texts("tensors", true)) {
+          const std::size_t colon = tensor.find(':');
+          op.tensors.push_back({tensor.substr(0, colon),
+                                colon == std::string::npos ? "" : tensor.substr(colon + 1)});
+        }
+        op.types = reader.Texts("types", false);
+        if (op.types.empty()) op.types = {"f32"};
         op.rows = reader.Texts("rows", true);
         op.row = reader.Texts("row", true);
         ops_.push_back(std::move(op));
@@ -400,13 +406,16 @@ Result<Program> Catalogue::Render(const Traits& traits, const Facts& facts) cons
   }
   data.set("traits", TraitsLine(*complete));
   data.set("stream_bool", Get(*complete, "stream") == "1" ? "true" : "false");
-  // Floats per pack, as the source derives it from the length of a row (_pack.cu.mustache).
+  // Elements per pack, as the source derives it from the length of a row (_pack.cu.mustache): of
+  // fp32 and of 16-bit types.
   for (const Op& op : ops_) {
     if (op.name != Get(*complete, "op")) continue;
     const std::string row = fmt::format("({})", fmt::join(op.row, " * "));
-    data.set("width", Get(*complete, "vec") == "4"
-                          ? fmt::format("({0} % 4 == 0 ? 4 : {0} % 2 == 0 ? 2 : 1)", row)
-                          : "1");
+    const bool packs = Get(*complete, "vec") == "4";
+    const std::string narrow = fmt::format("({0} % 4 == 0 ? 4 : {0} % 2 == 0 ? 2 : 1)", row);
+    data.set("width", packs ? narrow : "1");
+    data.set("width16", packs ? fmt::format("({} % 8 == 0 ? 8 : {})", row, narrow) : "1");
+    if (!op.tensors.empty()) data.set("element", "tensor::" + op.tensors.front().name);
   }
   for (const auto& [name, text] : partials_) {
     data.set(name, mustache::data(mustache::partial([copy = text] { return copy; })));

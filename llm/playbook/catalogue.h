@@ -17,11 +17,18 @@
 
 namespace grove::llm::playbook {
 
+// A tensor of an operation: "x", of one of the operation's types, or "target:i64", always of that.
+struct OpTensor {
+  std::string name;
+  std::string type;  // empty: one of Op::types, the same for all such tensors of a case
+};
+
 // An operation that templates exist for.
 struct Op {
   std::string name;                  // also a prefix of the names of the tasks it serves
   std::string family;                // as in task.toml
-  std::vector<std::string> tensors;  // names in the task's order, all f32
+  std::vector<OpTensor> tensors;     // in the task's order
+  std::vector<std::string> types;    // element types that its templates are written for
   std::vector<std::string> rows;     // dims whose product is the number of rows
   std::vector<std::string> row;      // dims whose product is the length of a row
 };

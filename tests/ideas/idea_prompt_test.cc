@@ -139,33 +139,5 @@ TEST(DescribeTask, ScoredCasesComeFirstWithShapesAndOddInputs) {
   EXPECT_NE(facts.cases[0].tensors.find("gamma f32 [64,256,256] input"), std::string::npos);
 }
 
-std::vector<llm::PlaybookTip> Tips() {
-  std::vector<llm::PlaybookTip> tips;
-  for (int i = 0; i < 20; ++i) {
-    const std::string n = std::to_string(i);
-    tips.push_back(
-        {"id" + n, i < 14 ? "row_reduction" : "gemm", "Tip " + n, "memory access", "why", 2});
-  }
-  return tips;
-}
-
-TEST(SelectExcerpt, ShowsAQuarterOfTheFamilyAndAnotherQuarterNextRound) {
-  const auto first = SelectExcerpt(Tips(), "row_reduction", 0),
-             second = SelectExcerpt(Tips(), "row_reduction", 1);
-  EXPECT_EQ(first.size(), 4u);  // 28% of 14
-  EXPECT_EQ(second.size(), 4u);
-  for (const std::string& tip : second)
-    EXPECT_EQ(std::count(first.begin(), first.end(), tip), 0) << tip;
-}
-
-TEST(SelectExcerpt, EveryTipOfTheFamilyComesAndNoneOfAnother) {
-  std::set<std::string> seen;
-  for (int round = 0; round < 4; ++round) {
-    for (const std::string& tip : SelectExcerpt(Tips(), "row_reduction", round)) seen.insert(tip);
-  }
-  EXPECT_EQ(seen.size(), 14u);
-  EXPECT_TRUE(SelectExcerpt(Tips(), "sorting", 0).empty());
-}
-
 }  // namespace
 }  // namespace grove::ideas

@@ -43,6 +43,21 @@ const std::vector<Shape>& Shapes() {
       {"layernorm",
        {{"rows", 4096}, {"row", 8192}, {"rows_max", 4096}, {"row_max", 8192}, {"row_kb", 32}}},
       {"matmul", {{"m", 4096}, {"n", 4096}, {"k", 4096}, {"rows", 4096}, {"row", 4096}}},
+      {"matmul",
+       {{"m", 2048}, {"n", 2048}, {"k", 2048}, {"rows", 2048}, {"row", 2048}, {"bits", 16}}},
+      {"fused_mlp",
+       {{"b", 2048}, {"d", 2048}, {"h", 5504}, {"rows", 2048}, {"row", 2048}, {"bits", 16}}},
+      {"rmsnorm",
+       {{"rows", 4096}, {"row", 4096}, {"rows_max", 4096}, {"row_max", 40001}, {"bits", 16}}},
+      {"reduce",
+       {{"rows", 8192}, {"row", 8192}, {"rows_max", 8192}, {"row_max", 32768}, {"bits", 16}}},
+      {"cross_entropy",
+       {{"rows", 4096}, {"row", 32000}, {"rows_max", 4096}, {"row_max", 50257}, {"bits", 16}}},
+      {"rotary_embedding", {{"d", 128}, {"rows", 65536}, {"row", 128}, {"bits", 16}}},
+      {"attention", {{"d", 128}, {"rows", 524288}, {"row", 128}, {"bits", 16}}},
+      {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}}},
+      {"conv2d", {{"f", 96}, {"rows", 100}, {"row", 96}, {"bits", 32}}},
+      {"conv2d_relu_maxpool", {{"f", 96}, {"rows", 100}, {"row", 96}, {"bits", 32}}},
   };
   return shapes;
 }
@@ -103,6 +118,13 @@ TEST(Catalogue, TransformationsComposeAtLeastFourDeep) {
       }
     }
     EXPECT_GE(steps.size(), 4u) << shape.op << " row " << shape.facts.at("row");
+  }
+}
+
+TEST(Catalogue, ATemplateThatIsWrittenForFp32IsNotOfferedFor16Bits) {
+  const Facts facts = {{"m", 2048}, {"n", 2048}, {"k", 2048}, {"bits", 16}};
+  for (const Traits& traits : Reachable({"matmul", facts}, 4, nullptr)) {
+    EXPECT_EQ(traits.at("strategy"), "mma") << TraitsLine(traits);
   }
 }
 
@@ -230,6 +252,19 @@ TEST_F(BrokenCatalogue, WrongValuesAreNamed) {
   EXPECT_NE(Problem(kHead + Replace(kEntry, "strategy=naive", "strategy")).find("condition"),
             std::string::npos);
   EXPECT_NE(Problem(std::string(kHead) + kEntry + kEntry).find("twice"), std::string::npos);
+}
+
+TEST_F(BrokenCatalogue, ATensorMayNameItsOwnType) {
+  const std::string text = Replace(kHead, "[\"x\"]", "[\"x\", \"target:i64\"]") + kEntry;
+  ASSERT_EQ(Problem(text), "");
+  const auto loaded = Catalogue::Load(folder_);
+  ASSERT_TRUE(loaded);
+  const Op& op = loaded->ops().at(0);
+  ASSERT_EQ(op.tensors.size(), 2u);
+  EXPECT_EQ(op.tensors[0].type, "");
+  EXPECT_EQ(op.tensors[1].name, "target");
+  EXPECT_EQ(op.tensors[1].type, "i64");
+  EXPECT_EQ(op.types, std::vector<std::string>{"f32"});  // when none are named
 }
 
 TEST_F(BrokenCatalogue, AMissingTemplateFileIsNotFound) {

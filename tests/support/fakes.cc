@@ -113,7 +113,8 @@ Result<eval::CheckOutcome> FakeDevice::Check(const eval::CheckRequest& request) 
 Result<eval::TimeOutcome> FakeDevice::Time(const eval::TimeRequest& request) {
   eval::TimeOutcome outcome;
   outcome.time = Nanoseconds(1000);
-  outcome.modelled = true;
+  outcome.modelled = !measures;
+  if (measures) outcome.gpu_uuid = "GPU-fake";
   outcome.errors.push_back(ReportOf(1e-8));
   outcome.checked_share = 1;
   const std::string& name = request.context->task_case().name;
@@ -124,6 +125,40 @@ Result<eval::TimeOutcome> FakeDevice::Time(const eval::TimeRequest& request) {
     }
   }
   return outcome;
+}
+
+Result<eval::PairOutcome> FakeDevice::TimePair(const eval::PairRequest& request) {
+  if (!measures) return Device::TimePair(request);
+  ++pairs_;
+  eval::PairOutcome pair;
+  pair.gpu_uuid = "GPU-fake";
+  Nanoseconds times[2];
+  const eval::Prepared* programs[] = {request.base, request.challenger};
+  for (int k = 0; k < 2; ++k) {
+    eval::TimeRequest one;
+    one.context = request.context;
+    one.candidate = programs[k];
+    auto time = Time(one);
+    if (!time) return Failure(std::move(time.error()));
+    times[k] = time->time;
+    for (const Directive& directive : DirectivesOf(programs[k]->compiled->ptx)) {
+      if (directive.word != "pair") continue;
+      pair.fault =
+          eval::ExecutionFault{*eval::VerdictKindFromName(directive.arguments.at(0)), "as asked"};
+    }
+  }
+  if (pair.fault) return pair;
+  pair.base.assign(10, times[0]);
+  pair.challenger.assign(10, times[1]);
+  pair.ratio = times[1] / times[0];
+  pair.mean_delta = pair.ratio - 1;
+  pair.delta_stderr = pair_noise;
+  using Result = eval::PairOutcome::Result;
+  const double least = std::max(0.005, 2 * pair_noise);
+  pair.result = pair.mean_delta < -least  ? Result::kFaster
+                : pair.mean_delta > least ? Result::kSlower
+                                          : Result::kTie;
+  return pair;
 }
 
 std::vector<std::string> FakeDevice::checked() const {

