@@ -145,6 +145,10 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--cases", common.bench.cases,
                    "scored or extra cases to time (default: the suite's scored ones)")
       ->delimiter(',');
+  eval_app
+      ->add_option("--profile", common.bench.profile,
+                   "of the task's checker: strict or competition (default: the task's)")
+      ->check(CLI::IsMember({"strict", "competition"}));
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);
 
@@ -154,6 +158,14 @@ int Dispatch(int argc, const char* const* argv) {
   std::string task;
   auto* tasks_show = tasks_app->add_subcommand("show", "one task: contract, cases, seed");
   tasks_show->add_option("name", task, "the task")->required();
+  LintCommandOptions lint;
+  auto* tasks_lint = tasks_app->add_subcommand("lint", "whether a task is fit to be searched");
+  auto* lint_task = tasks_lint->add_option("name", lint.task, "the task");
+  tasks_lint->add_flag("--all", lint.all, "every task there is")->excludes(lint_task);
+  tasks_lint->add_flag("--small", lint.small, "the cheapest case of each kind only");
+  std::string new_task;
+  auto* tasks_new = tasks_app->add_subcommand("new", "start a task: a folder from a template");
+  tasks_new->add_option("name", new_task, "the new task's name")->required();
   auto* devices_app =
       app.add_subcommand("devices", "the GPUs that are here, and those that can be modelled");
   auto* doctor_app =
@@ -204,6 +216,8 @@ int Dispatch(int argc, const char* const* argv) {
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);
+  if (tasks_lint->parsed()) return TasksLintCommand(lint, common);
+  if (tasks_new->parsed()) return TasksNewCommand(new_task, common);
   if (tasks_app->parsed()) return TasksCommand(suite, common);
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);

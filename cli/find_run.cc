@@ -46,8 +46,7 @@ Result<OpenedRun> OpenRun(const std::filesystem::path& runs, const std::string& 
 
 Result<const results::CandidateRow*> FindKernel(const results::RunData& data,
                                                 const std::string& name) {
-  const results::CandidateRow* candidate =
-      name == "best" ? data.Best() : data.FindCandidate(name);
+  const results::CandidateRow* candidate = name == "best" ? data.Best() : data.FindCandidate(name);
   if (candidate != nullptr) return candidate;
   if (name == "best") return Fail(ErrorCode::kNotFound, "no kernel has passed yet");
   std::vector<std::string> names = {"best"};

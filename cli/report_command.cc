@@ -30,10 +30,10 @@ int ReportCommand(const ReportOptions& options, const Common& common) {
   if (Status written = WriteFileAtomic(output, *html); !written) return Complain(written.error());
   const auto size = static_cast<std::int64_t>(html->size());
   if (common.json) {
-    fmt::print("{}\n", nlohmann::ordered_json({{"run", run->data.run.name},
-                                               {"file", output.string()},
-                                               {"bytes", size}})
-                           .dump(2));
+    fmt::print("{}\n",
+               nlohmann::ordered_json(
+                   {{"run", run->data.run.name}, {"file", output.string()}, {"bytes", size}})
+                   .dump(2));
   } else {
     fmt::print("{} ({}): open it in a browser\n", output.string(),
                results::FormatBytes(Bytes(size)));

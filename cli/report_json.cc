@@ -120,6 +120,16 @@ std::string EvaluationJson(const std::string& task, const eval::Evaluation& eval
     }
     json["times"].push_back(std::move(row));
   }
+  if (!evaluation.gates.empty()) json["gates"] = Json::array();
+  for (const eval::GateRecord& record : evaluation.gates) {
+    json["gates"].push_back({{"case", record.case_name},
+                             {"gate", record.gate.name},
+                             {"value", Number(record.gate.value)},
+                             {"limit", record.gate.limit},
+                             {"decides", record.gate.decides},
+                             {"matrix", record.gate.matrix},
+                             {"column", record.gate.column}});
+  }
   json["kernels"] = Json::array();
   for (const eval::KernelRecord& kernel : evaluation.kernels) {
     json["kernels"].push_back({{"case", kernel.case_name},

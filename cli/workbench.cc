@@ -73,6 +73,18 @@ Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
   auto selected = seeds::SelectCases(*loaded, options.suite, options.cases);
   if (!selected) return Failure(std::move(selected.error()));
   bench->task = std::move(*selected);
+  if (!options.profile.empty()) {
+    if (bench->task.checker == seeds::Checker::kReference) {
+      return Fail(ErrorCode::kInvalidInput,
+                  "task " + task +
+                      " is checked against its reference; --profile is for tasks "
+                      "with a checker of their own");
+    }
+    for (seeds::Case& c : bench->task.cases) {
+      c.profile = options.profile == "competition" ? seeds::CheckerProfile::kCompetition
+                                                   : seeds::CheckerProfile::kStrict;
+    }
+  }
 
   auto machine = MakeMachine(options);
   if (!machine) return Failure(std::move(machine.error()));

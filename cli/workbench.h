@@ -27,6 +27,9 @@ struct WorkbenchOptions {
   std::uint64_t seed = 1;          // of the inputs
   std::string suite;               // empty = the first that has all of `cases`
   std::vector<std::string> cases;  // scored or extra cases; empty = the scored ones
+  // How strict the task's checker is, where it has one: strict, competition; empty = the task's
+  // own.
+  std::string profile;
 };
 
 struct Workbench {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,6 +62,31 @@ struct Launch {
   std::vector<Arg> args;
 };
 
+// How a library product computes. Of f32 data: kFp32 on CUDA cores, the others on tensor cores with
+// operands rounded to that type (kBf16x9: split into three bf16 parts each, about as accurate as
+// fp32), sums in fp32. Of f16 and bf16 data: kFp32 (sums in fp32). Of f64 data: kFp64.
+enum class GemmCompute { kFp32, kTf32, kFp16, kBf16, kBf16x9, kFp64 };
+std::string_view Name(GemmCompute compute);  // "fp32", "tf32", ...
+
+// One operand of a library product: row-major matrices inside a tensor or workspace.
+struct MatrixText {
+  std::string buffer;
+  Expr offset;             // of the first element, elements
+  Expr ld;                 // elements from one row to the next, as stored
+  Expr stride;             // elements from one batch entry to the next
+  bool transpose = false;  // a and b: stored as k x m, n x k
+};
+
+// A step that the task must permit (library = ["gemm"]): a strided batch of matrix products,
+// c = alpha * a * b + beta * c with a m x k, b k x n, c m x n.
+struct Gemm {
+  Expr m, n, k, batch;
+  double alpha = 1;
+  double beta = 0;
+  std::optional<GemmCompute> compute;  // none = kFp64 for f64 data, else kFp32
+  MatrixText a, b, c;
+};
+
 struct Step;
 // `for (var = from; var < to; var += step)` around further steps.
 struct Repeat {
@@ -69,7 +95,7 @@ struct Repeat {
   std::vector<Step> steps;
 };
 struct Step {
-  std::variant<Launch, Repeat> action;
+  std::variant<Launch, Repeat, Gemm> action;
 };
 
 struct Variant {
@@ -135,8 +161,29 @@ struct ResolvedArg {
   std::size_t size = 8;              // bytes: 8 for pointers, 128 for tensor maps, 4 or 8 scalars
 };
 
+// One operand of a library product, proven to lie inside its buffer.
+struct ResolvedMatrix {
+  ResolvedArg::Kind kind = ResolvedArg::Kind::kTensor;  // or kWorkspace
+  std::size_t index = 0;                                // into Case::tensors or workspaces
+  DType dtype = DType::kF32;
+  std::int64_t offset = 0, ld = 0, stride = 0;  // elements
+  bool transpose = false;
+};
+
+struct ResolvedGemm {
+  std::int64_t m = 0, n = 0, k = 0, batch = 0;  // all at least 1
+  double alpha = 1, beta = 0;
+  GemmCompute compute = GemmCompute::kFp32;
+  ResolvedMatrix a, b, c;  // c shares no element with a, b or another entry of c
+};
+
+// The kernel's name of a library step in reports.
+inline constexpr std::string_view kGemmStep = "library gemm";
+
+// A launch, or a library step when `gemm` is set (then only kernel and place have a meaning).
 struct ResolvedLaunch {
   std::string kernel;
+  std::shared_ptr<const ResolvedGemm> gemm;
   std::array<std::int64_t, 3> grid{1, 1, 1};
   std::array<std::int64_t, 3> block{1, 1, 1};
   std::int64_t shared_bytes = 0;
@@ -160,7 +207,8 @@ struct ResolvedPlan {
 // unknown names, names that clash with the task's tensors, dims or scalars, overflow, sizes beyond
 // the device's limits (each with the place). Expressions see dims, loop variables, the task's
 // integer scalars, sm_count, max_shared and l2_bytes; `when` also dtype names (1 for the dtype of
-// the first input). Refuses 10^12 iterations without looping.
+// the first input). Refuses 10^12 iterations without looping. Library steps must be permitted by
+// the case's task and stay inside their buffers; empty ones (m, n or batch 0) are dropped.
 Result<ResolvedPlan> ResolvePlan(const LaunchPlan& plan, const seeds::Case& task_case,
                                  const DeviceLimits& limits);
 
@@ -175,6 +223,9 @@ struct EntryPoint {
   std::int64_t static_shared = 0;        // bytes
   std::int64_t max_threads = 1024;       // __launch_bounds__, else 1024
 };
+
+// Whether the plan has a library step, which only a device with that library can execute.
+bool HasLibrarySteps(const ResolvedPlan& plan);
 
 // Checks every launch against the compiled kernels: the entry point exists, number and byte size of
 // parameters match, threads within max_threads, static + dynamic shared memory within the device's,

@@ -63,11 +63,34 @@ json Canonical(const Launch& launch) {
   return result;
 }
 
+json Canonical(const MatrixText& matrix) {
+  json result = {{"buffer", matrix.buffer}, {"ld", Canonical(matrix.ld)}};
+  if (const json offset = Canonical(matrix.offset); offset != json(0)) result["offset"] = offset;
+  if (const json stride = Canonical(matrix.stride); stride != json(0)) result["stride"] = stride;
+  if (matrix.transpose) result["transpose"] = true;
+  return result;
+}
+
+json Canonical(const Gemm& gemm) {
+  json result = {{"library", "gemm"},      {"m", Canonical(gemm.m)}, {"n", Canonical(gemm.n)},
+                 {"k", Canonical(gemm.k)}, {"a", Canonical(gemm.a)}, {"b", Canonical(gemm.b)},
+                 {"c", Canonical(gemm.c)}};
+  if (const json batch = Canonical(gemm.batch); batch != json(1)) result["batch"] = batch;
+  if (gemm.alpha != 1) result["alpha"] = gemm.alpha;
+  if (gemm.beta != 0) result["beta"] = gemm.beta;
+  if (gemm.compute) result["compute"] = std::string(Name(*gemm.compute));
+  return result;
+}
+
 json Canonical(const std::vector<Step>& steps) {
   json result = json::array();
   for (const Step& step : steps) {
     if (const auto* launch = std::get_if<Launch>(&step.action)) {
       result.push_back(Canonical(*launch));
+      continue;
+    }
+    if (const auto* gemm = std::get_if<Gemm>(&step.action)) {
+      result.push_back(Canonical(*gemm));
       continue;
     }
     const Repeat& repeat = std::get<Repeat>(step.action);

@@ -296,7 +296,11 @@ class VariantReader {
         return Expected(item, "a launch or a repeat (an object)", list->items[i]);
       }
       Step step;
-      if (list->items[i].Find("repeat") != nullptr) {
+      if (list->items[i].Find("library") != nullptr) {
+        Result<Gemm> gemm = ReadGemm(list->items[i], item);
+        if (!gemm) return Fail(std::move(gemm).error());
+        step.action = *std::move(gemm);
+      } else if (list->items[i].Find("repeat") != nullptr) {
         Result<Repeat> repeat = ReadRepeat(list->items[i], item);
         if (!repeat) return Fail(std::move(repeat).error());
         step.action = *std::move(repeat);
@@ -342,6 +346,94 @@ class VariantReader {
     if (!steps) return Fail(std::move(steps).error());
     repeat.steps = *std::move(steps);
     return repeat;
+  }
+
+  Result<MatrixText> ReadMatrix(const JsonValue& step, std::string_view field,
+                                const std::string& step_place) {
+    const JsonValue* object = step.Find(field);
+    if (object == nullptr) return Bad(step_place, fmt::format("'{}' is missing", field));
+    const std::string place = Join(step_place, field);
+    if (object->kind != Kind::kObject) {
+      return Expected(place, "an object with \"buffer\" and \"ld\"", *object);
+    }
+    if (Status s = CheckFields(*object, place, {"buffer", "offset", "ld", "stride", "transpose"});
+        !s) {
+      return Fail(std::move(s).error());
+    }
+    MatrixText matrix;
+    Result<std::string> buffer = ReadName(*object, "buffer", place);
+    if (!buffer) return Fail(std::move(buffer).error());
+    matrix.buffer = *std::move(buffer);
+    if (object->Find("ld") == nullptr) return Bad(place, "'ld' is missing");
+    for (const auto& [name, target] :
+         {std::pair{"offset", &matrix.offset}, std::pair{"ld", &matrix.ld},
+          std::pair{"stride", &matrix.stride}}) {
+      const JsonValue* value = object->Find(name);
+      if (value == nullptr) continue;
+      Result<Expr> expression = ReadExpr(*value, Join(place, name));
+      if (!expression) return Fail(std::move(expression).error());
+      *target = *std::move(expression);
+    }
+    Result<bool> transpose = ReadBool(*object, "transpose", place);
+    if (!transpose) return Fail(std::move(transpose).error());
+    matrix.transpose = *transpose;
+    if (matrix.transpose && field == "c") {
+      return Bad(Join(place, "transpose"), "c cannot be transposed; swap a and b instead");
+    }
+    return matrix;
+  }
+
+  Result<Gemm> ReadGemm(const JsonValue& object, const std::string& place) {
+    static constexpr std::array<std::string_view, 1> kLibraries = {"gemm"};
+    if (Result<std::string> name = ReadChoice(object, "library", place, kLibraries); !name) {
+      return Fail(std::move(name).error());
+    }
+    if (Status s = CheckFields(
+            object, place,
+            {"library", "m", "n", "k", "batch", "alpha", "beta", "compute", "a", "b", "c"});
+        !s) {
+      return Fail(std::move(s).error());
+    }
+    Gemm gemm;
+    gemm.batch = Expr::Constant(1);
+    for (const auto& [field, target] : {std::pair{"m", &gemm.m}, std::pair{"n", &gemm.n},
+                                        std::pair{"k", &gemm.k}, std::pair{"batch", &gemm.batch}}) {
+      const JsonValue* value = object.Find(field);
+      if (value == nullptr && target == &gemm.batch) continue;
+      if (value == nullptr) return Bad(place, fmt::format("'{}' is missing", field));
+      Result<Expr> size = ReadExpr(*value, Join(place, field));
+      if (!size) return Fail(std::move(size).error());
+      *target = *std::move(size);
+    }
+    for (const auto& [field, target] :
+         {std::pair{"alpha", &gemm.alpha}, std::pair{"beta", &gemm.beta}}) {
+      const JsonValue* value = object.Find(field);
+      if (value == nullptr) continue;
+      if ((value->kind != Kind::kReal && value->kind != Kind::kInteger) ||
+          std::isinf(static_cast<float>(value->real))) {
+        return Expected(Join(place, field), "a number that fits f32", *value);
+      }
+      *target = value->real;
+    }
+    if (object.Find("compute") != nullptr) {
+      static constexpr std::array kComputes = {GemmCompute::kFp32,   GemmCompute::kTf32,
+                                               GemmCompute::kFp16,   GemmCompute::kBf16,
+                                               GemmCompute::kBf16x9, GemmCompute::kFp64};
+      std::array<std::string_view, kComputes.size()> names;
+      std::transform(kComputes.begin(), kComputes.end(), names.begin(),
+                     [](GemmCompute compute) { return Name(compute); });
+      Result<std::string> name = ReadChoice(object, "compute", place, names);
+      if (!name) return Fail(std::move(name).error());
+      gemm.compute = *std::find_if(kComputes.begin(), kComputes.end(),
+                                   [&](GemmCompute compute) { return Name(compute) == *name; });
+    }
+    for (const auto& [field, target] :
+         {std::pair{"a", &gemm.a}, std::pair{"b", &gemm.b}, std::pair{"c", &gemm.c}}) {
+      Result<MatrixText> matrix = ReadMatrix(object, field, place);
+      if (!matrix) return Fail(std::move(matrix).error());
+      *target = *std::move(matrix);
+    }
+    return gemm;
   }
 
   Result<Launch> ReadLaunch(const JsonValue& object, const std::string& place) {

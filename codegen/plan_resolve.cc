@@ -11,6 +11,7 @@
 
 #include "base/suggest.h"
 #include "codegen/plan.h"
+#include "codegen/plan_library.h"
 #include "codegen/plan_names.h"
 
 namespace grove::codegen {
@@ -373,6 +374,8 @@ class Resolver {
       Status status;
       if (const auto* repeat = std::get_if<Repeat>(&steps[i].action)) {
         status = ResolveRepeat(*repeat, at + ".repeat");
+      } else if (const auto* gemm = std::get_if<Gemm>(&steps[i].action)) {
+        status = ResolveGemm(*gemm, at);
       } else {
         status = ResolveLaunch(std::get<Launch>(steps[i].action), at);
       }
@@ -427,18 +430,93 @@ class Resolver {
     return values;
   }
 
+  // The place of a step, with the values of the loop variables around it.
+  std::string PlaceInLoops(std::string place) const {
+    if (loops_.empty()) return place;
+    std::string values;
+    for (const LoopVariable& variable : loops_) {
+      values += fmt::format("{}{}={}", values.empty() ? "" : ", ", variable.name, variable.value);
+    }
+    return place + fmt::format(" ({})", values);
+  }
+
+  Status CountLaunch(const std::string& place) const {
+    if (static_cast<std::int64_t>(result_.launches.size()) < limits_.max_launches) return {};
+    return Bad(place, fmt::format("more than {} launches", limits_.max_launches));
+  }
+
+  // The buffer, its number of elements, and the matrix's numbers; bounds are CheckGemm's.
+  Result<GemmOperand> ResolveMatrix(const MatrixText& matrix, const std::string& place) const {
+    GemmOperand operand;
+    operand.name = matrix.buffer;
+    operand.matrix.transpose = matrix.transpose;
+    if (const auto t = IndexOf(case_.tensors, matrix.buffer)) {
+      operand.matrix.kind = ResolvedArg::Kind::kTensor;
+      operand.matrix.index = *t;
+      operand.matrix.dtype = case_.tensors[*t].dtype;
+      operand.elements = case_.tensors[*t].elements();
+      operand.writable = case_.tensors[*t].role == seeds::TensorRole::kOutput;
+    } else if (const auto w = IndexOf(variant_->workspaces, matrix.buffer)) {
+      operand.matrix.kind = ResolvedArg::Kind::kWorkspace;
+      operand.matrix.index = *w;
+      operand.matrix.dtype = variant_->workspaces[*w].dtype;
+      operand.elements = result_.workspaces[*w].elements;
+      operand.writable = true;
+    } else {
+      return Bad(place + ".buffer",
+                 UnknownName("tensor or workspace", matrix.buffer, BufferNames()));
+    }
+    for (const auto& [expression, field, target] :
+         {std::tuple{&matrix.offset, "offset", &operand.matrix.offset},
+          std::tuple{&matrix.ld, "ld", &operand.matrix.ld},
+          std::tuple{&matrix.stride, "stride", &operand.matrix.stride}}) {
+      Result<std::int64_t> value = Evaluate(*expression, {place, field, {}});
+      if (!value) return Fail(std::move(value).error());
+      *target = *value;
+    }
+    return operand;
+  }
+
+  Status ResolveGemm(const Gemm& gemm, const std::string& written_place) {
+    const std::string place = PlaceInLoops(written_place);
+    if (std::find(case_.library.begin(), case_.library.end(), "gemm") == case_.library.end()) {
+      return Bad(place,
+                 "this task permits no library step 'gemm' (library in its task.toml); write the "
+                 "product as a kernel");
+    }
+    if (Status s = CountLaunch(place); !s) return s;
+    auto resolved = std::make_shared<ResolvedGemm>();
+    resolved->alpha = gemm.alpha;
+    resolved->beta = gemm.beta;
+    for (const auto& [expression, field, target] :
+         {std::tuple{&gemm.m, "m", &resolved->m}, std::tuple{&gemm.n, "n", &resolved->n},
+          std::tuple{&gemm.k, "k", &resolved->k},
+          std::tuple{&gemm.batch, "batch", &resolved->batch}}) {
+      Result<std::int64_t> value = Size(*expression, {place, field, {}}, 0, kMaxGemmSize);
+      if (!value) return Fail(std::move(value).error());
+      *target = *value;
+    }
+    if (resolved->m == 0 || resolved->n == 0 || resolved->batch == 0) return {};
+    std::array<GemmOperand, 3> operands;
+    for (const auto& [text, field, target] :
+         {std::tuple{&gemm.a, "a", &operands[0]}, std::tuple{&gemm.b, "b", &operands[1]},
+          std::tuple{&gemm.c, "c", &operands[2]}}) {
+      Result<GemmOperand> operand = ResolveMatrix(*text, fmt::format("{}.{}", place, field));
+      if (!operand) return Fail(std::move(operand).error());
+      *target = *std::move(operand);
+    }
+    if (Status s = CheckGemm(place, gemm.compute, operands, *resolved); !s) return s;
+    ResolvedLaunch step;
+    step.kernel = kGemmStep;
+    step.gemm = std::move(resolved);
+    step.place = place;
+    result_.launches.push_back(std::move(step));
+    return {};
+  }
+
   Status ResolveLaunch(const Launch& launch, const std::string& written_place) {
-    std::string place = written_place;
-    if (!loops_.empty()) {
-      std::string values;
-      for (const LoopVariable& variable : loops_) {
-        values += fmt::format("{}{}={}", values.empty() ? "" : ", ", variable.name, variable.value);
-      }
-      place += fmt::format(" ({})", values);
-    }
-    if (static_cast<std::int64_t>(result_.launches.size()) >= limits_.max_launches) {
-      return Bad(place, fmt::format("more than {} launches", limits_.max_launches));
-    }
+    std::string place = PlaceInLoops(written_place);
+    if (Status s = CountLaunch(place); !s) return s;
     args_ += launch.args.size();
     if (args_ > kMaxArgs) {
       return Bad(place, fmt::format("more than {} arguments in all launches", kMaxArgs));

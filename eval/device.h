@@ -20,6 +20,7 @@
 #include "codegen/plan.h"
 #include "eval/check.h"
 #include "eval/model/cost_model.h"
+#include "eval/qr_check.h"
 #include "eval/verdict.h"
 #include "seeds/task.h"
 
@@ -38,7 +39,8 @@ struct ExecutionFault {
 };
 
 // Where a case stands: the task's, with the reference compiled for it. The reference's plan is
-// resolved against the same case with every output tensor in f64.
+// resolved against the same case with every output tensor in f64. Empty when the case has a
+// checker.
 struct CaseContext {
   const seeds::Task* task = nullptr;
   std::size_t case_index = 0;
@@ -60,6 +62,7 @@ struct CheckOutcome {
   std::optional<ExecutionFault> fault;
   bool deterministic = true;        // all runs agreed bitwise
   std::vector<ErrorReport> errors;  // one per output tensor, in the task's order
+  std::vector<Gate> gates;          // instead of errors, when the case has a checker
   // An output element that kept its poison under both poisons.
   std::optional<std::size_t> unwritten_tensor;  // index into Case::tensors
   std::int64_t unwritten_element = -1;
@@ -106,6 +109,7 @@ struct TimeOutcome {
   std::vector<LaunchReport> launches;
   // Recheck of what the timed execution wrote: errors over the elements covered.
   std::vector<ErrorReport> errors;
+  std::vector<Gate> gates;   // instead of errors, when the case has a checker
   double checked_share = 0;  // of the output elements; 0 = this plan could not be rechecked
   std::string note;          // why not, or how
   std::string gpu_uuid;      // of the physical GPU that measured; empty when modelled

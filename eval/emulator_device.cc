@@ -16,6 +16,7 @@
 
 #include "eval/check.h"
 #include "eval/emulator/emulator.h"
+#include "eval/host_gemm.h"
 #include "eval/host_memory.h"
 #include "eval/inputs.h"
 
@@ -32,8 +33,12 @@ using seeds::TensorRole;
 constexpr std::int64_t kReferenceBudget = std::int64_t{1} << 45;
 // A single block that needs more than this to be sampled is hopeless on any GPU.
 constexpr std::int64_t kPilotBudget = std::int64_t{16} << 30;
-// Plans with more launches than this have the later ones of the same shape modelled as the first.
+// Plans with more launches than this have about so many of each shape sampled, and those between
+// modelled as the one before.
 constexpr std::size_t kManyLaunches = 32;
+constexpr std::int64_t kSamplesOfShape = 8;
+// Launches that a report shows; their time is the sum of all the same.
+constexpr std::size_t kMostReports = 64;
 
 VerdictKind KindOf(emulator::Fault::Kind kind) {
   using Kind = emulator::Fault::Kind;
@@ -100,6 +105,7 @@ class PlanMemory {
       const Tensor& tensor = task_case.tensors[i];
       const bool input = tensor.role == TensorRole::kInput;
       const HostMemory& host = input ? inputs[i] : outputs[i];
+      memory->tensor_hosts_.push_back(host.data());
       AddressSpace::Buffer buffer;
       buffer.name = tensor.name;
       buffer.host = host.data();
@@ -107,6 +113,7 @@ class PlanMemory {
       buffer.writable = !input;
       buffer.track_uninitialised = !input && options.track_uninitialised;
       memory->tensors_.push_back(memory->space_.Map(buffer));
+      memory->names_.push_back(tensor.name);
     }
     for (const codegen::ResolvedWorkspace& workspace : plan.workspaces) {
       auto host = HostMemory::Allocate(workspace.bytes());
@@ -120,6 +127,7 @@ class PlanMemory {
       buffer.bytes = workspace.bytes().value;
       buffer.track_uninitialised = !workspace.zero && options.track_uninitialised;
       memory->workspaces_.push_back(memory->space_.Map(buffer));
+      memory->names_.push_back(workspace.name);
       memory->owned_.push_back(std::move(*host));
     }
     return memory;
@@ -153,10 +161,71 @@ class PlanMemory {
     return config;
   }
 
+  // Executes a library step. With `detect`, an operand that nobody wrote is a fault.
+  std::optional<ExecutionFault> RunLibrary(const codegen::ResolvedLaunch& step, bool detect) {
+    const codegen::ResolvedGemm& g = *step.gemm;
+    if (detect) {
+      for (const auto& [m, rows, columns, name] :
+           {std::tuple{&g.a, g.m, g.k, "a"}, std::tuple{&g.b, g.k, g.n, "b"},
+            std::tuple{&g.c, g.m, g.n, "c"}}) {
+        if (m == &g.c && g.beta == 0) continue;
+        const std::int64_t element = FirstUnwritten(*m, rows, columns, g.batch);
+        if (element < 0) continue;
+        return ExecutionFault{
+            VerdictKind::kUninitialised,
+            fmt::format("{}: {} reads element {} of buffer {}, which nobody wrote", step.place,
+                        name, element, names_[Number(*m)])};
+      }
+    }
+    RunGemm(g, hosts(g.a), hosts(g.b), hosts(g.c));
+    EachRow(g.c, g.m, g.n, g.batch, [&](std::int64_t at, std::int64_t count) {
+      const auto size = static_cast<std::int64_t>(SizeOf(g.c.dtype));
+      space_.MarkWritten(Address(g.c), at * size, count * size);
+      return true;
+    });
+    return std::nullopt;
+  }
+
   AddressSpace& space() { return space_; }
 
  private:
+  // Calls `visit(first element, count)` for every stored row until it returns false.
+  template <typename Visit>
+  static void EachRow(const codegen::ResolvedMatrix& m, std::int64_t rows, std::int64_t columns,
+                      std::int64_t batch, Visit visit) {
+    if (m.transpose) std::swap(rows, columns);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        if (!visit(m.offset + b * m.stride + r * m.ld, columns)) return;
+      }
+    }
+  }
+  // The first element of the operand that nobody wrote, or -1.
+  std::int64_t FirstUnwritten(const codegen::ResolvedMatrix& m, std::int64_t rows,
+                              std::int64_t columns, std::int64_t batch) const {
+    const auto size = static_cast<std::int64_t>(SizeOf(m.dtype));
+    std::int64_t found = -1;
+    EachRow(m, rows, columns, batch, [&](std::int64_t at, std::int64_t count) {
+      found = space_.FirstUnwritten(Address(m), at * size, count * size);
+      if (found >= 0) found /= size;
+      return found < 0;
+    });
+    return found;
+  }
+  std::size_t Number(const codegen::ResolvedMatrix& m) const {
+    return m.kind == codegen::ResolvedArg::Kind::kTensor ? m.index : tensors_.size() + m.index;
+  }
+  std::uint64_t Address(const codegen::ResolvedMatrix& m) const {
+    return m.kind == codegen::ResolvedArg::Kind::kTensor ? tensors_[m.index] : workspaces_[m.index];
+  }
+  std::byte* hosts(const codegen::ResolvedMatrix& m) const {
+    return m.kind == codegen::ResolvedArg::Kind::kTensor ? tensor_hosts_[m.index]
+                                                         : owned_[m.index].data();
+  }
+
   AddressSpace space_;
+  std::vector<std::string> names_;  // tensors, then workspaces
+  std::vector<std::byte*> tensor_hosts_;
   std::vector<std::uint64_t> tensors_;
   std::vector<std::uint64_t> workspaces_;
   std::vector<HostMemory> owned_;
@@ -184,10 +253,28 @@ std::optional<ExecutionFault> ExecuteWhole(const emulator::Module& module,
                                            const codegen::ResolvedPlan& plan, PlanMemory& memory,
                                            const emulator::LaunchOptions& options) {
   for (const codegen::ResolvedLaunch& launch : plan.launches) {
+    if (launch.gemm) {
+      if (auto fault = memory.RunLibrary(launch, options.detect_uninitialised)) return fault;
+      continue;
+    }
     const auto outcome = emulator::Run(module, memory.Configure(launch), memory.space(), options);
     if (outcome.fault) return ToExecutionFault(*outcome.fault, launch.kernel);
   }
   return std::nullopt;
+}
+
+// The tensors' order and types are checked when the task is loaded (seeds/task_resolve.cc).
+std::vector<Gate> CheckQr(const Case& task_case, const TensorMemory& inputs,
+                          const TensorMemory& outputs) {
+  const auto floats = [](const HostMemory& memory, const Tensor& tensor) {
+    return std::span<const float>(reinterpret_cast<const float*>(memory.data()),
+                                  static_cast<std::size_t>(tensor.elements()));
+  };
+  const std::vector<Tensor>& t = task_case.tensors;
+  const std::int64_t n = t[0].shape[1];
+  const auto columns = QrColumns(floats(inputs[0], t[0]), floats(outputs[1], t[1]),
+                                 floats(outputs[2], t[2]), t[0].shape[0], n);
+  return JudgeQr(columns, n, task_case.profile);
 }
 
 // A value per (task, case, seed), made once however many candidates ask at the same time, dropped
@@ -499,6 +586,10 @@ Result<CheckOutcome> EmulatorDevice::Check(const CheckRequest& request) {
     }
   }
 
+  if (task_case.checker == seeds::Checker::kHouseholderQr) {
+    outcome.gates = CheckQr(task_case, **inputs, first);
+    return outcome;
+  }
   auto reference = ReferenceOf(context, request.seed);
   if (!reference) return Failure(std::move(reference.error()));
   if (auto done = CompleteReference(context, **inputs, **reference); !done) {
@@ -506,6 +597,25 @@ Result<CheckOutcome> EmulatorDevice::Check(const CheckRequest& request) {
   }
   outcome.errors = CompareAll(task_case, first, **reference);
   return outcome;
+}
+
+static LaunchReport ReportOf(const codegen::ResolvedLaunch& launch,
+                             const ModelledLaunch& modelled) {
+  LaunchReport report;
+  report.kernel = launch.kernel;
+  report.time = modelled.time;
+  report.occupancy = modelled.occupancy;
+  report.bound = modelled.bound;
+  report.dram_bytes = modelled.dram_bytes;
+  return report;
+}
+
+// What executing a product on the host costs, in thread-instructions of about the same time.
+static std::int64_t GemmInstructions(const codegen::ResolvedGemm& g) {
+  constexpr double kTermsPerInstruction = 8;
+  return static_cast<std::int64_t>(std::min(
+      1e18, static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) *
+                static_cast<double>(g.batch) / kTermsPerInstruction));
 }
 
 // All tensors and workspaces that a launch is given.
@@ -539,13 +649,32 @@ Result<EmulatorDevice::Sample> EmulatorDevice::SampleLaunches(const TimeRequest&
   const codegen::ResolvedPlan& plan = request.candidate->plan;
   Sample sample;
   using Shape = std::tuple<std::string, std::array<std::int64_t, 3>, std::array<std::int64_t, 3>>;
-  std::map<Shape, std::size_t> seen;  // index of the first launch of a shape
+  // The launches of one shape: a blocked algorithm has many, of work that grows or shrinks.
+  struct Group {
+    std::int64_t launches = 0;
+    std::int64_t seen = 0;
+    std::size_t sampled = 0;  // index of the one sampled last
+    std::int64_t instructions = 0;
+  };
+  std::map<Shape, Group> groups;
+  for (const codegen::ResolvedLaunch& launch : plan.launches) {
+    if (!launch.gemm) ++groups[{launch.kernel, launch.grid, launch.block}].launches;
+  }
   std::vector<ModelledLaunch> launches;
   for (const codegen::ResolvedLaunch& launch : plan.launches) {
-    const Shape shape{launch.kernel, launch.grid, launch.block};
-    if (plan.launches.size() > kManyLaunches && seen.contains(shape)) {
-      sample.launches.push_back(sample.launches[seen[shape]]);
-      launches.push_back(launches[seen[shape]]);
+    if (launch.gemm) {  // not executed: what it would read was not computed whole either
+      const ModelledLaunch modelled = ModelGemm(model_, *launch.gemm);
+      sample.launches.push_back(ReportOf(launch, modelled));
+      launches.push_back(modelled);
+      sample.estimated_instructions += GemmInstructions(*launch.gemm);
+      continue;
+    }
+    Group& group = groups[{launch.kernel, launch.grid, launch.block}];
+    const std::int64_t every = std::max<std::int64_t>(1, group.launches / kSamplesOfShape);
+    if (plan.launches.size() > kManyLaunches && group.seen++ % every != 0) {
+      sample.launches.push_back(sample.launches[group.sampled]);
+      launches.push_back(launches[group.sampled]);
+      sample.estimated_instructions += group.instructions;
       continue;
     }
     const auto& entries = request.candidate->compiled->entries;
@@ -582,19 +711,13 @@ Result<EmulatorDevice::Sample> EmulatorDevice::SampleLaunches(const TimeRequest&
     const ModelledLaunch modelled =
         ModelLaunch(model_, launch, *entry, outcome.counters,
                     FootprintOf(launch, plan, request.context->task_case()));
-    LaunchReport report;
-    report.kernel = launch.kernel;
-    report.time = modelled.time;
-    report.occupancy = modelled.occupancy;
-    report.bound = modelled.bound;
-    report.dram_bytes = modelled.dram_bytes;
     launches.push_back(modelled);
     sample.atomics += outcome.counters.atomics;
     const std::int64_t blocks = std::max<std::int64_t>(outcome.counters.blocks, 1);
-    sample.estimated_instructions +=
-        outcome.counters.thread_instructions / blocks * launch.blocks();
-    seen.emplace(shape, sample.launches.size());
-    sample.launches.push_back(std::move(report));
+    group.instructions = outcome.counters.thread_instructions / blocks * launch.blocks();
+    sample.estimated_instructions += group.instructions;
+    group.sampled = sample.launches.size();
+    sample.launches.push_back(ReportOf(launch, modelled));
   }
   sample.time = SumLaunches(launches);
   return sample;
@@ -649,12 +772,16 @@ Status EmulatorDevice::FullCheck(const TimeRequest& request, const emulator::Mod
   options.instruction_budget = 4 * options_.full_budget;
   outcome.fault = ExecuteWhole(module, request.candidate->plan, **memory, options);
   if (outcome.fault) return {};
+  outcome.checked_share = 1;
+  outcome.note = "executed and checked whole";
+  if (task_case.checker == seeds::Checker::kHouseholderQr) {
+    outcome.gates = CheckQr(task_case, inputs, *outputs);
+    return {};
+  }
   auto reference = ReferenceOf(context, request.seed);
   if (!reference) return Failure(std::move(reference.error()));
   if (auto done = CompleteReference(context, inputs, **reference); !done) return done;
   outcome.errors = CompareAll(task_case, *outputs, **reference);
-  outcome.checked_share = 1;
-  outcome.note = "executed and checked whole";
   return {};
 }
 
@@ -683,6 +810,7 @@ Result<TimeOutcome> EmulatorDevice::Time(const TimeRequest& request) {
   if (!sample) return Failure(std::move(sample.error()));
   outcome.fault = std::move(sample->fault);
   outcome.launches = std::move(sample->launches);
+  if (outcome.launches.size() > kMostReports) outcome.launches.resize(kMostReports);
   outcome.time = sample->time;
   if (outcome.fault) return outcome;
 
@@ -711,6 +839,45 @@ Result<TimeOutcome> EmulatorDevice::Time(const TimeRequest& request) {
 std::unique_ptr<Device> MakeEmulatorDevice(const DeviceSpec& model,
                                            const EmulatorOptions& options) {
   return std::make_unique<EmulatorDevice>(model, options);
+}
+
+Result<std::vector<std::vector<double>>> EmulateReference(const CaseContext& context,
+                                                          const std::vector<std::uint64_t>& seeds) {
+  const Case& task_case = context.task_case();
+  auto inputs = AllocateTensors(task_case, TensorRole::kInput, false);
+  if (!inputs) return Failure(std::move(inputs.error()));
+  auto outputs = AllocateTensors(task_case, TensorRole::kOutput, true);
+  if (!outputs) return Failure(std::move(outputs.error()));
+  for (std::size_t i = 0; i < inputs->size(); ++i) {
+    const Tensor& tensor = task_case.tensors[i];
+    if (tensor.role != TensorRole::kInput) continue;
+    FillInput(tensor, seeds[i], i,
+              (*inputs)[i].bytes().first(static_cast<std::size_t>(tensor.bytes().value)));
+  }
+  auto module = emulator::LoadModule(context.reference.compiled->ptx);
+  if (!module) return Fail(std::move(module.error()), "reference");
+  auto memory = PlanMemory::Make(context.reference.plan, task_case, *inputs, *outputs, {});
+  if (!memory) return Failure(std::move(memory.error()));
+  emulator::LaunchOptions options;
+  options.instruction_budget = kReferenceBudget;
+  for (const codegen::ResolvedLaunch& launch : context.reference.plan.launches) {
+    const auto outcome =
+        emulator::Run(**module, (*memory)->Configure(launch), (*memory)->space(), options);
+    if (outcome.fault) {
+      return Fail(ErrorCode::kInternal,
+                  fmt::format("reference of task {}, case {}: {}", context.task->name,
+                              task_case.name,
+                              ToExecutionFault(*outcome.fault, launch.kernel).message));
+    }
+  }
+  std::vector<std::vector<double>> values;
+  for (std::size_t i = 0; i < outputs->size(); ++i) {
+    const Tensor& tensor = task_case.tensors[i];
+    if (tensor.role != TensorRole::kOutput) continue;
+    const auto* data = reinterpret_cast<const double*>((*outputs)[i].data());
+    values.emplace_back(data, data + tensor.elements());
+  }
+  return values;
 }
 
 }  // namespace grove::eval

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "eval/device.h"
 
@@ -30,5 +31,11 @@ struct EmulatorOptions {
 
 // `model` is the GPU whose time is estimated. Thread-safe.
 std::unique_ptr<Device> MakeEmulatorDevice(const DeviceSpec& model, const EmulatorOptions& options);
+
+// The reference's outputs of a case, one vector per output tensor in the task's order, with input i
+// drawn by seeds[i] (so that one input can change by itself). Nothing is kept.
+// REQUIRES: one seed per tensor of the case. kInternal when the reference faults.
+Result<std::vector<std::vector<double>>> EmulateReference(const CaseContext& context,
+                                                          const std::vector<std::uint64_t>& seeds);
 
 }  // namespace grove::eval

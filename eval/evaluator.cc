@@ -84,6 +84,40 @@ VerdictKind KindOf(codegen::CompileOutcome::Status status) {
   return VerdictKind::kInfrastructure;
 }
 
+// What a checker's gates decide. The error is that of A = QR in the worst column.
+struct GateJudgement {
+  std::optional<Verdict> verdict;
+  double error = 0;
+  double tolerance = 0;
+};
+
+GateJudgement JudgeGates(const Case& task_case, Stage stage, const std::vector<Gate>& gates) {
+  GateJudgement judgement;
+  for (const Gate& gate : gates) {
+    if (gate.name == "A=QR") {
+      judgement.error = gate.value;
+      judgement.tolerance = gate.limit;
+    }
+    if (gate.passed() || judgement.verdict) continue;
+    const VerdictKind kind =
+        stage == Stage::kStability ? VerdictKind::kUnstable : VerdictKind::kWrongResult;
+    Verdict verdict = Failed(kind, stage, task_case, Describe(gate));
+    verdict.error = gate.value;
+    verdict.tolerance = gate.limit;
+    // A place that payloads can name: the first element of the column.
+    const seeds::Tensor* output = nullptr;
+    for (const seeds::Tensor& tensor : task_case.tensors) {
+      if (tensor.role == seeds::TensorRole::kOutput && output == nullptr) output = &tensor;
+    }
+    if (output != nullptr && gate.column >= 0 && output->shape.size() == 3) {
+      verdict.tensor = output->name;
+      verdict.element = gate.matrix * output->shape[1] * output->shape[2] + gate.column;
+    }
+    judgement.verdict = std::move(verdict);
+  }
+  return judgement;
+}
+
 // What a comparison says about a candidate.
 struct Judgement {
   std::optional<Verdict> verdict;  // when it failed
@@ -93,9 +127,16 @@ struct Judgement {
 
 // Judges the errors of every output tensor of one case against the demanded class.
 Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
-                const std::vector<ErrorReport>& errors) {
+                const std::vector<ErrorReport>& errors, const std::vector<Gate>& gates) {
   const Case& task_case = task.cases[case_index];
   Judgement judgement;
+  if (!gates.empty()) {
+    GateJudgement by_gates = JudgeGates(task_case, stage, gates);
+    judgement.verdict = std::move(by_gates.verdict);
+    judgement.error = by_gates.error;
+    judgement.tolerance = by_gates.tolerance;
+    return judgement;
+  }
   std::size_t output = 0;
   for (const seeds::Tensor& tensor : task_case.tensors) {
     if (tensor.role != seeds::TensorRole::kOutput) continue;
@@ -163,11 +204,18 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Create(const seeds::Task& task,
   }
   std::unique_ptr<Evaluator> evaluator(new Evaluator(task, compiler, device, std::move(options)));
 
+  evaluator->contexts_.resize(task.cases.size());
+  if (task.checker != seeds::Checker::kReference) {
+    for (std::size_t i = 0; i < task.cases.size(); ++i) {
+      evaluator->contexts_[i].task = &task;
+      evaluator->contexts_[i].case_index = i;
+    }
+    return evaluator;
+  }
   auto reference = codegen::MakeProgram(task.reference.source, task.reference.plan);
   if (!reference) {
     return Fail(std::move(reference.error()), fmt::format("reference of task {}", task.name));
   }
-  evaluator->contexts_.resize(task.cases.size());
   std::mutex mutex;
   std::optional<Error> first_error;
   tbb::parallel_for(std::size_t{0}, task.cases.size(), [&](std::size_t i) {
@@ -249,6 +297,7 @@ struct Evaluator::Run {
   // What one check of one case came to.
   struct CaseResult {
     std::vector<StageRecord> stages;
+    std::vector<Gate> gates;
     std::optional<Verdict> verdict;
     std::optional<Error> error;
   };
@@ -297,7 +346,8 @@ struct Evaluator::Run {
       result.verdict->tensor = tensor.name;
       result.verdict->element = outcome->unwritten_element;
     } else {
-      judgement = Judge(*context.task, index, stage, outcome->errors);
+      judgement = Judge(*context.task, index, stage, outcome->errors, outcome->gates);
+      result.gates = std::move(outcome->gates);
       result.verdict = std::move(judgement.verdict);
     }
     result.stages.push_back({stage, task_case.name, !result.verdict, watch.elapsed(),
@@ -320,6 +370,9 @@ struct Evaluator::Run {
 
   // Takes a case's result in; true when the evaluation ends here.
   bool Absorb(CaseResult&& result) {
+    for (Gate& gate : result.gates) {
+      evaluation.gates.push_back({result.stages.front().case_name, std::move(gate)});
+    }
     for (StageRecord& record : result.stages) {
       bool ordinary = record.stage == Stage::kSmoke || record.stage == Stage::kSweep ||
                       record.stage == Stage::kEdge;
@@ -411,13 +464,35 @@ struct Evaluator::Run {
     evaluation.verdict.kind = VerdictKind::kPass;
     evaluation.verdict.stage = Stage::kRecheck;
     evaluation.verdict.case_name.clear();
-    evaluation.verdict.message.clear();
+    evaluation.verdict.message = LeastMargins();
     if (scored > 0) evaluation.score = Nanoseconds(std::exp(log_sum / scored));
     std::int64_t longest = 1;
     for (const std::int64_t reduction : self.task_.reduction)
       longest = std::max(longest, reduction);
     evaluation.measured_class = ClassifyError(evaluation.worst_error, longest);
     return {};
+  }
+
+  // "least margins to the gates: QtA=R 1830x (n512), ..."; empty when the task has no checker.
+  std::string LeastMargins() const {
+    std::vector<const GateRecord*> least;
+    for (const GateRecord& record : evaluation.gates) {
+      if (record.gate.name == "finite") continue;
+      const auto same = std::find_if(least.begin(), least.end(), [&](const GateRecord* other) {
+        return other->gate.name == record.gate.name;
+      });
+      if (same == least.end()) {
+        least.push_back(&record);
+      } else if (record.gate.margin() < (*same)->gate.margin()) {
+        *same = &record;
+      }
+    }
+    std::string text;
+    for (const GateRecord* record : least) {
+      text += fmt::format("{}{} ({})", text.empty() ? "least margins to the gates: " : ", ",
+                          DescribeMargins({&record->gate, 1}), record->case_name);
+    }
+    return text;
   }
 
   // The time of one scored case; nullopt when the verdict is a failure.
@@ -459,9 +534,10 @@ struct Evaluator::Run {
                                    outcome->time.count(), floor.count(), spec.name));
     }
     evaluation.stages.push_back({Stage::kTiming, task_case.name, !verdict, watch.elapsed(), 0, 0});
-    if (!verdict && !outcome->errors.empty()) {
+    if (!verdict && (!outcome->errors.empty() || !outcome->gates.empty())) {
       stage = Stage::kRecheck;
-      judgement = Judge(*context.task, index, stage, outcome->errors);
+      judgement = Judge(*context.task, index, stage, outcome->errors, outcome->gates);
+      for (const Gate& gate : outcome->gates) evaluation.gates.push_back({task_case.name, gate});
       verdict = std::move(judgement.verdict);
       evaluation.stages.push_back(
           {stage, task_case.name, !verdict, Milliseconds(0), judgement.error, judgement.tolerance});
@@ -481,6 +557,7 @@ struct Evaluator::Run {
                                   task_case.flops, task_case.min_bytes);
     time.checked_share = outcome->checked_share;
     time.note = std::move(outcome->note);
+    if (!outcome->gates.empty()) time.note += "; margins " + DescribeMargins(outcome->gates);
     time.launches = std::move(outcome->launches);
     time.min = outcome->min;
     time.q3 = outcome->q3;

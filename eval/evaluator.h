@@ -55,6 +55,12 @@ struct CasePair {
   PairOutcome outcome;
 };
 
+// What a task's checker measured of one case (worst draw of it).
+struct GateRecord {
+  std::string case_name;
+  Gate gate;
+};
+
 // Resources of one compiled kernel in one scored case.
 struct KernelRecord {
   std::string case_name;
@@ -66,6 +72,7 @@ struct Evaluation {
   std::vector<StageRecord> stages;
   std::vector<CaseTime> times;  // one per scored case, when timed
   std::vector<KernelRecord> kernels;
+  std::vector<GateRecord> gates;  // of every case checked, when the task has a checker
   std::optional<seeds::PrecisionClass> measured_class;  // by worst_error
   double worst_error = 0;            // relative L2, over the ordinary cases of the task's class
   std::optional<Nanoseconds> score;  // geometric mean over the scored cases; only with kPass
@@ -93,6 +100,12 @@ class Evaluator {
   // A candidate's failure is data; an Error is ours (no compiler, no device).
   Result<Evaluation> Evaluate(const codegen::KernelProgram& program) const;
 
+  // Measures `challenger` beside `incumbent` on every case that Evaluate times, on inputs of their
+  // own. Ends at the first case where one of them does not get through (its outcome has a fault).
+  // kUnavailable on a device that does not measure.
+  Result<std::vector<CasePair>> ComparePair(const codegen::KernelProgram& incumbent,
+                                            const codegen::KernelProgram& challenger) const;
+
   // The same in three steps, so that the steps of different programs overlap: a machine that times
   // one can compile the next. One thread at a time; the evaluator must outlive it.
   class Steps {
@@ -114,12 +127,6 @@ class Evaluator {
     std::unique_ptr<Impl> impl_;
   };
   Steps Begin(codegen::KernelProgram program) const;
-
-  // Measures `challenger` beside `incumbent` on every case that Evaluate times, on inputs of their
-  // own. Ends at the first case where one of them does not get through (its outcome has a fault).
-  // kUnavailable on a device that does not measure.
-  Result<std::vector<CasePair>> ComparePair(const codegen::KernelProgram& incumbent,
-                                            const codegen::KernelProgram& challenger) const;
 
   // Verdict of text that did not become a program.
   static Evaluation ParseFailure(const Error& error);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
@@ -99,6 +100,29 @@ double Rounded(DType dtype, double value) {
   return LoadElement(dtype, bytes, 0);
 }
 
+using Structure = Distribution::Structure;
+
+double PowerOfTen(double x) {
+  const double y = x * 3.321928094887362;
+  const double k = std::floor(y + 0.5);
+  const double f = (y - k) * 0.6931471805599453;
+  double sum = 1;
+  for (int i = 13; i >= 1; --i) sum = 1 + sum * f / i;
+  const auto bits = static_cast<std::uint64_t>(1023 + static_cast<std::int64_t>(k)) << 52;
+  return sum * std::bit_cast<double>(bits);
+}
+
+// From 1 down to 10^-orders over `count` rows or columns.
+std::vector<double> Decay(double orders, std::int64_t count) {
+  std::vector<double> scale(static_cast<std::size_t>(count), 1.0);
+  if (count == 1 || orders == 0) return scale;
+  for (std::int64_t i = 0; i < count; ++i) {
+    scale[static_cast<std::size_t>(i)] =
+        PowerOfTen(-(orders * static_cast<double>(i)) / static_cast<double>(count - 1));
+  }
+  return scale;
+}
+
 // Everything about a tensor that every element needs.
 struct Recipe {
   Distribution::Kind kind;
@@ -108,6 +132,10 @@ struct Recipe {
   double limit;       // largest magnitude
   double low, count;  // uniform integers
   std::int64_t inner, tail;
+  // Matrices.
+  Structure structure;
+  std::int64_t rows, matrices, elements;
+  std::vector<double> column_scale, row_scale;
 
   explicit Recipe(const seeds::Tensor& tensor)
       : kind(tensor.distribution.kind),
@@ -119,7 +147,15 @@ struct Recipe {
         low(std::ceil(a)),
         count(std::max(std::ceil(b) - low, 1.0)),
         inner(tensor.shape.empty() ? 1 : tensor.shape.back()),
-        tail(std::max<std::int64_t>(1, inner / 100)) {}
+        tail(std::max<std::int64_t>(1, inner / 100)),
+        structure(tensor.distribution.structure),
+        rows(tensor.shape.size() < 2 ? 1 : tensor.shape[tensor.shape.size() - 2]),
+        matrices(tensor.elements() / std::max<std::int64_t>(rows * inner, 1)),
+        elements(tensor.elements()) {
+    if (kind != Distribution::Kind::kMatrix) return;
+    column_scale = Decay(a, inner);
+    row_scale = Decay(std::max(a, 4.0), rows);
+  }
 
   double Limit(double value) const { return std::clamp(value, -limit, limit); }
 
@@ -142,6 +178,102 @@ void MakeWords(std::uint64_t seed, std::uint64_t tensor_index, std::uint64_t blo
           words + 4 * j);
   }
 }
+
+// Word `index` of the tensor's stream.
+std::uint32_t WordAt(std::uint64_t seed, std::uint64_t tensor_index, std::int64_t index) {
+  std::uint32_t words[4];
+  MakeWords(seed, tensor_index, static_cast<std::uint64_t>(index / 4), 1, words);
+  return words[index % 4];
+}
+
+// The matrices of one tensor, element by element in ascending order.
+class MatrixMaker {
+ public:
+  MatrixMaker(const Recipe& recipe, std::uint64_t seed, std::uint64_t tensor_index)
+      : recipe_(recipe), seed_(seed), tensor_index_(tensor_index) {}
+
+  double Element(std::uint32_t word, std::int64_t i) {
+    const std::int64_t columns = recipe_.inner;
+    const std::int64_t c = i % columns;
+    const std::int64_t r = i / columns % recipe_.rows;
+    const std::int64_t b = i / (columns * recipe_.rows);
+    if (b != matrix_) {
+      matrix_ = b;
+      structure_ = StructureOf(b);
+    }
+    const double scale = recipe_.column_scale[static_cast<std::size_t>(c)];
+    const auto own = static_cast<double>(Normal(word));
+    switch (structure_) {
+      case Structure::kUpper:
+        return r > c ? 0 : (own + Boost(r, c, 0.25)) * scale;
+      case Structure::kRankDeficient:
+        return c >= 3 * columns / 4 ? 0 : own * scale;
+      case Structure::kNearRank:
+        if (c < 3 * columns / 4) return own * scale;
+        return (At(i - 3 * columns / 4) + 1e-5 * own) * scale;
+      case Structure::kClustered: {
+        constexpr double kEps = 0x1p-23;
+        constexpr double kRootEps = 3.4526698300124393e-4;
+        const std::int64_t half = columns / 2;
+        if (c >= half - 2 && c < half + 2) return own * kRootEps * scale;
+        return c >= half ? own * (4 * kEps) * scale : own * scale;
+      }
+      case Structure::kBand: {
+        const std::int64_t width =
+            std::max<std::int64_t>(2, std::min<std::int64_t>(32, columns / 32));
+        if (r - c > width || c - r > width) return 0;
+        return (own + Boost(r, c, 0.5)) * scale;
+      }
+      case Structure::kRowScale:
+        return own * recipe_.row_scale[static_cast<std::size_t>(r)];
+      case Structure::kNearCollinear:
+        return (At(recipe_.elements + recipe_.matrices + b * recipe_.rows + r) + 1e-4 * own) *
+               scale;
+      case Structure::kDiagonal:
+        return r == c ? own * scale : 0;
+      case Structure::kDense:
+      case Structure::kMixed:
+        break;
+    }
+    return own * scale;
+  }
+
+ private:
+  double At(std::int64_t index) const {
+    return static_cast<double>(Normal(WordAt(seed_, tensor_index_, index)));
+  }
+
+  // On the diagonal: from 1 in the first row to `last` in the last.
+  double Boost(std::int64_t r, std::int64_t c, double last) const {
+    if (r != c) return 0;
+    if (recipe_.rows == 1) return 1;
+    return 1 + (last - 1) * static_cast<double>(r) / static_cast<double>(recipe_.rows - 1);
+  }
+
+  Structure StructureOf(std::int64_t b) const {
+    if (recipe_.structure != Structure::kMixed) return recipe_.structure;
+    static constexpr Structure kOthers[] = {Structure::kRankDeficient, Structure::kNearRank,
+                                            Structure::kClustered,     Structure::kBand,
+                                            Structure::kRowScale,      Structure::kNearCollinear};
+    const std::int64_t count = recipe_.matrices;
+    const std::uint32_t word = WordAt(seed_, tensor_index_, recipe_.elements + b);
+    if (count >= 2) {
+      const std::int64_t behind = recipe_.elements + count + count * recipe_.rows;
+      const std::int64_t dense = WordAt(seed_, tensor_index_, behind) % count;
+      const std::int64_t other =
+          (dense + 1 + WordAt(seed_, tensor_index_, behind + 1) % (count - 1)) % count;
+      if (b == dense) return Structure::kDense;
+      if (b == other && word % 12 < 6) return kOthers[word / 12 % 6];
+    }
+    return word % 12 < 6 ? Structure::kDense : kOthers[word % 12 - 6];
+  }
+
+  const Recipe& recipe_;
+  const std::uint64_t seed_;
+  const std::uint64_t tensor_index_;
+  std::int64_t matrix_ = -1;
+  Structure structure_ = Structure::kDense;
+};
 
 void MakeUniform(const Recipe& recipe, const std::uint32_t* words, std::int64_t count,
                  double* values) {
@@ -176,6 +308,7 @@ void MakeValues(const Recipe& recipe, const std::uint32_t* words, std::int64_t f
     case Distribution::Kind::kNormal:
     case Distribution::Kind::kTail:
     case Distribution::Kind::kMixed:
+    case Distribution::Kind::kMatrix:  // made in FillChunk
       break;
   }
   float normal[kChunk];
@@ -207,7 +340,14 @@ void FillChunk(const Recipe& recipe, std::uint64_t seed, std::uint64_t tensor_in
   const std::int64_t block = first / 4;
   MakeWords(seed, tensor_index, static_cast<std::uint64_t>(block), (first + count + 3) / 4 - block,
             words);
-  MakeValues(recipe, words + first % 4, first, count, values);
+  if (recipe.kind == Distribution::Kind::kMatrix) {
+    MatrixMaker maker(recipe, seed, tensor_index);
+    for (std::int64_t j = 0; j < count; ++j) {
+      values[j] = recipe.Limit(maker.Element(words[first % 4 + j], first + j));
+    }
+  } else {
+    MakeValues(recipe, words + first % 4, first, count, values);
+  }
   if (recipe.dtype == DType::kF32) {
     float rounded[kChunk];
     for (std::int64_t j = 0; j < count; ++j) rounded[j] = static_cast<float>(values[j]);

@@ -33,6 +33,24 @@
 //   constant  a
 //   mixed     n * (r odd ? b : a)
 //   tail      j >= inner - max(1, inner / 100) ? a + b * n : 0, for position j in the innermost dim
+//
+// Matrices (kind `matrix`, structure and decimal range a): element (r, c) of matrix b, of R rows
+// and C columns, N(i) the standard normal of word i, T the number of elements and B of matrices:
+//   dense          N(i) s(c), s(c) = 10^(-a c / (C - 1))
+//   upper          0 below the diagonal, plus 1 .. 0.25 (linear) on it; times s(c)
+//   rankdef        columns from 3C/4 on are 0; else dense
+//   nearrank       columns from 3C/4 on are (N of column c - 3C/4 + 1e-5 N(i)) s(c); else dense
+//   clustered      columns from C/2 on times 4 eps, eps = 2^-23, but the four around C/2 times
+//                  sqrt(eps); times s(c)
+//   band           0 beyond max(2, min(32, C/32)) off the diagonal, plus 1 .. 0.5 on it; times s(c)
+//   rowscale       N(i) 10^(-max(a, 4) r / (R - 1))
+//   nearcollinear  (N(T + B + b R + r) + 1e-4 N(i)) s(c)
+//   diagonal       N(i) s(c) on the diagonal, else 0
+//   mixed          of 12 (word T + b), 6 dense and 1 each rankdef, nearrank, clustered, band,
+//                  rowscale, nearcollinear; of two or more matrices at least one is dense and one
+//                  not (at places drawn from the two words behind all others)
+// 10^x = 2^k e^(f ln 2), k = floor(x log2(10) + 1/2), f the rest, e^ by 14 terms of its series.
+// These follow the inputs of a public batched-QR competition.
 #pragma once
 
 #include <array>

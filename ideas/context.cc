@@ -27,6 +27,10 @@ std::string DescribeInput(const seeds::Tensor& tensor) {
   const seeds::Distribution& d = tensor.distribution;
   if (tensor.role != seeds::TensorRole::kInput) return {};
   if (d.kind == seeds::Distribution::Kind::kNormal && d.a == 0 && d.b == 1) return {};
+  if (d.kind == seeds::Distribution::Kind::kMatrix) {
+    return fmt::format("{} matrices: {}, {:g} decimal orders", tensor.name,
+                       seeds::Name(d.structure), d.a);
+  }
   return fmt::format("{} {}({:g}, {:g})", tensor.name, seeds::Name(d.kind), d.a, d.b);
 }
 

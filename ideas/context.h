@@ -80,10 +80,10 @@ struct TriedIdea {
   Category category = Category::kInstructions;
   Outcome outcome = Outcome::kTie;
   std::optional<double> gain;  // ratio of times, parent / best sibling
+  std::string note;            // why: a verdict, a resource, a sentence; may be empty
   // The credit of the idea apart from its implementations; 0 tries = not known.
   int tries = 0, compiled = 0, correct = 0;
   std::optional<double> median_gain;  // parent / median of the correct siblings
-  std::string note;                   // why: a verdict, a resource, a sentence; may be empty
 };
 std::string_view Name(TriedIdea::Outcome outcome);
 

@@ -93,9 +93,9 @@ Tokens RunIndex::TokensUntil(const CandidateRow& candidate) const {
     if (call->ended) moment = std::max(moment.value_or(*call->ended), *call->ended);
   }
   if (!moment) return Tokens(0);
-  const auto after = std::upper_bound(
-      spent_.begin(), spent_.end(), *moment,
-      [](const WallTime& time, const auto& entry) { return time < entry.first; });
+  const auto after =
+      std::upper_bound(spent_.begin(), spent_.end(), *moment,
+                       [](const WallTime& time, const auto& entry) { return time < entry.first; });
   return Tokens(after == spent_.begin() ? 0 : std::prev(after)->second);
 }
 

@@ -194,6 +194,11 @@ struct Store::Impl {
         connection(std::move(database), folder / "run.db"),
         clock(time) {}
 
+  // A new run in `folder`, which is made when it is not there.
+  static Result<std::unique_ptr<Impl>> Make(const std::filesystem::path& folder,
+                                            const RunStart& start, const Clock& clock,
+                                            const StoreOptions& options);
+
   template <typename F>
   auto Transact(F&& body) {
     const std::lock_guard guard(mutex);
@@ -211,41 +216,9 @@ Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store::~Store() = default;
 const std::filesystem::path& Store::folder() const { return impl_->folder; }
 
-Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
-                                             const RunStart& start, const Clock& clock,
-                                             const StoreOptions& options) {
-  if (Status name = CheckRunName(start.name); !name) return Fail(name.error());
-  const std::filesystem::path folder = runs / start.name;
-  std::error_code error;
-  // A folder that is there is a run, or what an older program left of one.
-  if (std::filesystem::exists(folder, error)) return CreateIn(folder, start, clock, options);
-  // Made aside and renamed: a run is there whole, or not at all.
-  const std::string prefix = fmt::format(".{}.new-", start.name);
-  RemoveRemains(runs, prefix);
-  const std::filesystem::path aside = runs / fmt::format("{}{}", prefix, ::getpid());
-  auto made = CreateIn(aside, start, clock, options);
-  if (!made) {
-    std::filesystem::remove_all(aside, error);
-    return made;
-  }
-  made->reset();  // SQLite finds its side files by name
-  std::filesystem::rename(aside, folder, error);
-  if (error) {
-    const std::string why = error.message();
-    std::filesystem::remove_all(aside, error);
-    if (std::filesystem::exists(folder, error)) {
-      return Fail(ErrorCode::kInvalidInput,
-                  fmt::format("run '{}' exists; resume it or choose another name", start.name));
-    }
-    return Fail(ErrorCode::kResource,
-                fmt::format("cannot make the run's folder {}: {}", folder.string(), why));
-  }
-  return Open(runs, start.name, clock, options);
-}
-
-Result<std::unique_ptr<Store>> Store::CreateIn(const std::filesystem::path& folder,
-                                               const RunStart& start, const Clock& clock,
-                                               const StoreOptions& options) {
+Result<std::unique_ptr<Store::Impl>> Store::Impl::Make(const std::filesystem::path& folder,
+                                                       const RunStart& start, const Clock& clock,
+                                                       const StoreOptions& options) {
   if (Status made = MakeFolder(folder); !made) return Fail(made.error());
   Result<RunLock> lock = RunLock::Take(folder / "lock");
   if (!lock) return Fail(lock.error());
@@ -285,12 +258,48 @@ Result<std::unique_ptr<Store>> Store::CreateIn(const std::filesystem::path& fold
       }
     });
     if (!stored) return Fail(stored.error());
-    return std::unique_ptr<Store>(new Store(std::move(impl)));
+    return impl;
   } catch (const SQLite::Exception& e) {
     return Fail(ToError(e, file));
   } catch (const StoreException& e) {
     return Fail(e.error);
   }
+}
+
+Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
+                                             const RunStart& start, const Clock& clock,
+                                             const StoreOptions& options) {
+  if (Status name = CheckRunName(start.name); !name) return Fail(name.error());
+  const std::filesystem::path folder = runs / start.name;
+  std::error_code error;
+  // A folder that is there is a run, or what an older program left of one.
+  if (std::filesystem::exists(folder, error)) {
+    auto there = Impl::Make(folder, start, clock, options);
+    if (!there) return Fail(std::move(there.error()));
+    return std::unique_ptr<Store>(new Store(std::move(*there)));
+  }
+  // Made aside and renamed: a run is there whole, or not at all.
+  const std::string prefix = fmt::format(".{}.new-", start.name);
+  RemoveRemains(runs, prefix);
+  const std::filesystem::path aside = runs / fmt::format("{}{}", prefix, ::getpid());
+  auto made = Impl::Make(aside, start, clock, options);
+  if (!made) {
+    std::filesystem::remove_all(aside, error);
+    return Fail(std::move(made.error()));
+  }
+  made->reset();  // SQLite finds its side files by name
+  std::filesystem::rename(aside, folder, error);
+  if (error) {
+    const std::string why = error.message();
+    std::filesystem::remove_all(aside, error);
+    if (std::filesystem::exists(folder, error)) {
+      return Fail(ErrorCode::kInvalidInput,
+                  fmt::format("run '{}' exists; resume it or choose another name", start.name));
+    }
+    return Fail(ErrorCode::kResource,
+                fmt::format("cannot make the run's folder {}: {}", folder.string(), why));
+  }
+  return Open(runs, start.name, clock, options);
 }
 
 Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& runs, std::string_view name,

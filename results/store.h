@@ -95,8 +95,7 @@ std::string RequestJson(const llm::Request& request);
 // the run's lock until it is destroyed. `clock` must outlive it.
 class Store {
  public:
-  // Makes `runs`/NAME/run.db with status kRunning, in a folder beside that is renamed when it is
-  // whole. kInvalidInput for a bad name and when the run
+  // Makes `runs`/NAME/run.db with status kRunning. kInvalidInput for a bad name and when the run
   // exists already.
   static Result<std::unique_ptr<Store>> Create(const std::filesystem::path& runs,
                                                const RunStart& start, const Clock& clock,
@@ -148,12 +147,6 @@ class Store {
   Result<bool> RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
                              std::span<const Amount> cost = {});
 
-  // Gives the verdict of `from`, and every row of its evaluation, to `to`, which has none yet and the
-  // same program; `from` and the round's other duplicates of it become duplicates of `to`. For
-  // programs that turn out to be equal after the wrong one of them was evaluated. false: `to` had a
-  // verdict, and nothing changed.
-  Result<bool> MoveVerdict(CandidateId from, CandidateId to);
-
   // A contest for the first place, with its cases and samples. false: these two have met before, and
   // what is stored stays.
   Result<bool> RecordPromotion(const PromotionRow& promotion);
@@ -161,6 +154,11 @@ class Store {
   Status RecordProfile(CandidateId candidate, std::string_view summary, std::string_view report);
   // Baselines known for this run's cases; replaces those of the same case, name and GPU.
   Status SetBaselines(std::span<const BaselineRow> rows);
+  // Gives the verdict of `from`, and every row of its evaluation, to `to`, which has none yet and the
+  // same program; `from` and the round's other duplicates of it become duplicates of `to`. For
+  // programs that turn out to be equal after the wrong one of them was evaluated. false: `to` had a
+  // verdict, and nothing changed.
+  Result<bool> MoveVerdict(CandidateId from, CandidateId to);
 
   // --- models ---
   // Before a request is sent: stores it as kPending with its reservations. When the key is already
@@ -192,9 +190,6 @@ class Store {
 
  private:
   struct Impl;
-  static Result<std::unique_ptr<Store>> CreateIn(const std::filesystem::path& folder,
-                                                 const RunStart& start, const Clock& clock,
-                                                 const StoreOptions& options);
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -39,8 +39,25 @@ std::string_view Name(Distribution::Kind kind) {
       return "mixed";
     case Distribution::Kind::kTail:
       return "tail";
+    case Distribution::Kind::kMatrix:
+      return "matrix";
   }
   return "unknown";
+}
+
+std::string_view Name(Distribution::Structure structure) {
+  static constexpr std::array<std::string_view, kStructureCount> kNames = {
+      "dense", "upper",    "rankdef",       "nearrank", "clustered",
+      "band",  "rowscale", "nearcollinear", "mixed",    "diagonal"};
+  return kNames[static_cast<std::size_t>(structure)];
+}
+
+std::string_view Name(Checker checker) {
+  return checker == Checker::kHouseholderQr ? "householder_qr" : "reference";
+}
+
+std::string_view Name(CheckerProfile profile) {
+  return profile == CheckerProfile::kCompetition ? "competition" : "strict";
 }
 
 std::string_view Name(CaseRole role) {
@@ -222,6 +239,8 @@ Result<Task> LoadTask(const std::filesystem::path& folder, std::string_view name
       {"seed.json", &task->seed.plan},
   };
   for (const auto& [program, target] : programs) {
+    const bool of_reference = target == &task->reference.source || target == &task->reference.plan;
+    if (of_reference && task->checker != Checker::kReference) continue;
     auto text = ReadTaskFile(home / program);
     if (!text) return Fail(std::move(text).error(), fmt::format("task {}", name));
     *target = std::move(*text);

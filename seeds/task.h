@@ -27,12 +27,29 @@ struct Distribution {
     kConstant,  // every element a
     kMixed,     // normal times a scale drawn per element from {a, b} (mixed scale: 1e3 and 1e-3)
     kTail,      // zero but for the last 1% (at least 1) of the innermost dim, normal(a, b) there
+    kMatrix,    // square matrices of a structure, a decimal orders between columns or rows
+  };
+  // Of kMatrix, over the two innermost dims (eval/inputs.h gives the formulas).
+  enum class Structure {
+    kDense,
+    kUpper,
+    kRankDeficient,
+    kNearRank,
+    kClustered,
+    kBand,
+    kRowScale,
+    kNearCollinear,
+    kMixed,  // each matrix of a batch has one of the others, half of them kDense
+    kDiagonal,
   };
   Kind kind = Kind::kNormal;
   double a = 0;
   double b = 1;
+  Structure structure = Structure::kDense;
 };
-std::string_view Name(Distribution::Kind kind);  // "normal", "uniform", ...
+std::string_view Name(Distribution::Kind kind);            // "normal", "uniform", ...
+std::string_view Name(Distribution::Structure structure);  // "dense", "rankdef", ...
+inline constexpr int kStructureCount = 10;
 
 struct Tensor {
   std::string name;
@@ -54,6 +71,14 @@ std::optional<PrecisionClass> PrecisionClassFromName(std::string_view name);
 // only when somebody names them (SelectCases); all the others are checks.
 enum class CaseRole { kSmoke, kSweep, kStability, kEdge, kScored, kExtra };
 std::string_view Name(CaseRole role);
+
+// What decides whether outputs are right: the task's reference, or a checker of ours for results of
+// which many are right (eval/qr_check.h).
+enum class Checker { kReference, kHouseholderQr };
+std::string_view Name(Checker checker);  // "reference", "householder_qr"
+// How strictly: kStrict looks at every column by itself, kCompetition applies the published gates.
+enum class CheckerProfile { kStrict, kCompetition };
+std::string_view Name(CheckerProfile profile);  // "strict", "competition"
 
 struct Dim {
   std::string name;
@@ -85,6 +110,9 @@ struct Case {
   // Allowed relative L2 error of a row where the conditioning of the inputs, not the class of the
   // arithmetic, sets it (docs/tasks.md); none = the threshold of the demanded class.
   std::optional<double> tolerance;
+  Checker checker = Checker::kReference;
+  CheckerProfile profile = CheckerProfile::kStrict;
+  std::vector<std::string> library;  // library steps that a plan may use ("gemm")
 
   std::optional<std::int64_t> dim(std::string_view name) const;
   const Tensor* tensor(std::string_view name) const;
@@ -106,7 +134,10 @@ struct Task {
   // Accumulation length of one output element (softmax: N): scales the tolerance. Per case below.
   std::vector<Case> cases;
   std::vector<std::int64_t> reduction;  // one entry per case
-  ProgramText reference;                // accumulates in fp64
+  ProgramText reference;                // accumulates in fp64; empty when a checker decides
+  Checker checker = Checker::kReference;
+  std::vector<std::string> library;    // library steps that candidates may use ("gemm")
+  std::vector<std::string> baselines;  // vendor routines that the task is measured against, by name
   // Output elements that one block of the reference's single launch writes (contiguous, in block
   // order over the flattened grid), one entry per case; 0 = unknown. Lets a large case be checked
   // at the elements that a sample of the candidate's blocks wrote (eval/evaluator.h).

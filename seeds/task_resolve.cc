@@ -37,6 +37,9 @@ class Resolver {
     task.family = text_.family;
     task.contract = text_.contract;
     task.allow_nondeterminism = text_.allow_nondeterminism;
+    task.checker = text_.checker.value;
+    task.library = text_.library;
+    task.baselines = text_.baselines;
     for (const auto& suite : text_.suites) task.suites.push_back(suite.value);
     if (auto checked = CheckNames(); !checked) return Fail(std::move(checked).error());
     for (const CaseText& written : text_.cases) {
@@ -165,6 +168,9 @@ class Resolver {
     resolved.role = written.role;
     resolved.tolerance = written.tolerance;
     resolved.scalars = text_.scalars;
+    resolved.checker = text_.checker.value;
+    resolved.profile = text_.profile;
+    resolved.library = text_.library;
     for (const auto& suite : written.suites.empty() ? text_.suites : written.suites) {
       resolved.suites.push_back(suite.value);
     }
@@ -189,6 +195,9 @@ class Resolver {
     }
     if (text_.demanded) {
       resolved.demanded = std::max(resolved.demanded.value_or(*text_.demanded), *text_.demanded);
+    }
+    if (resolved.checker == Checker::kHouseholderQr) {
+      if (auto checked = CheckQrTensors(resolved); !checked) return Fail(checked.error());
     }
     const auto flops = Evaluate(text_.flops, resolved, "flops", 0);
     if (!flops) return Fail(flops.error());
@@ -216,6 +225,24 @@ class Resolver {
     }
     task.reference_elements_per_block.push_back(per_block);
     return resolved;
+  }
+
+  // What the checker takes for granted: A, H and tau in fp32.
+  Status CheckQrTensors(const Case& resolved) const {
+    const auto& t = resolved.tensors;
+    const auto shaped = [&](std::size_t i, TensorRole role, std::size_t rank) {
+      return t[i].role == role && t[i].dtype == DType::kF32 && t[i].shape.size() == rank;
+    };
+    if (t.size() == 3 && shaped(0, TensorRole::kInput, 3) && shaped(1, TensorRole::kOutput, 3) &&
+        shaped(2, TensorRole::kOutput, 2) && t[0].shape == t[1].shape &&
+        t[0].shape[0] == t[2].shape[0] && t[0].shape[1] == t[2].shape[1] &&
+        t[0].shape[1] == t[0].shape[2] && t[0].shape[1] <= kMaxQrSize) {
+      return {};
+    }
+    return FailAt(text_.checker.place,
+                  fmt::format("checker householder_qr needs three f32 tensors: an input (batch, n, "
+                              "n), then the outputs (batch, n, n) and (batch, n), n at most {}",
+                              kMaxQrSize));
   }
 
   // The class of the least precise output of the scored cases.

@@ -26,6 +26,8 @@ inline constexpr std::size_t kMaxRank = 8;
 inline constexpr std::int64_t kMaxDimValue = 2147483647;
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;  // of one tensor
 
+inline constexpr std::int64_t kMaxQrSize = 16384;  // of a matrix that householder_qr checks
+
 // Where something stands in the file, 1-based.
 struct Place {
   std::int64_t line = 0;
@@ -61,6 +63,9 @@ struct TaskText {
   std::string title, family, contract;
   std::optional<PrecisionClass> demanded;
   bool allow_nondeterminism = false;
+  Placed<Checker> checker;
+  CheckerProfile profile = CheckerProfile::kStrict;
+  std::vector<std::string> library, baselines;
   std::vector<Placed<std::string>> suites;
   std::vector<Placed<std::string>> dims;  // in the order of the file
   std::vector<Scalar> scalars;

@@ -255,7 +255,7 @@ Distribution ReadDistribution(Reader& reader, const toml::table& table) {
   Distribution d;
   d.kind = static_cast<Distribution::Kind>(
       reader.OneOf(reader.Require(table, "kind", "the distribution"), "kind",
-                   Names{"normal", "uniform", "constant", "mixed", "tail"}));
+                   Names{"normal", "uniform", "constant", "mixed", "tail", "matrix"}));
   const auto number = [&](std::string_view key, double fallback) {
     const toml::node* node = table.get(key);
     return node == nullptr ? fallback : reader.Number(node, key);
@@ -290,6 +290,20 @@ Distribution ReadDistribution(Reader& reader, const toml::table& table) {
       }
       d.a = reader.Number(scales->get(0), "scales");
       d.b = reader.Number(scales->get(1), "scales");
+      break;
+    }
+    case Distribution::Kind::kMatrix: {
+      reader.KnownKeys(table, where, {"kind", "structure", "cond"});
+      Names names;
+      for (int i = 0; i < kStructureCount; ++i) {
+        names.emplace_back(Name(static_cast<Distribution::Structure>(i)));
+      }
+      d.structure = static_cast<Distribution::Structure>(
+          reader.OneOf(reader.Require(table, "structure", where), "structure", names));
+      d.a = number("cond", 0);
+      if (d.a < 0 || d.a > 30) {
+        reader.Fault(PlaceOf(*table.get("cond")), "'cond' is in decimal orders; expected 0 to 30");
+      }
       break;
     }
   }
@@ -458,6 +472,29 @@ void ReadHead(Reader& reader, const toml::table& root, TaskText& task) {
   }
   task.allow_nondeterminism =
       reader.Boolean(root.get("allow_nondeterminism"), "allow_nondeterminism");
+  if (const toml::node* checker = root.get("checker")) {
+    task.checker.place = PlaceOf(*checker);
+    reader.OneOf(checker, "checker", Names{"householder_qr"});
+    task.checker.value = Checker::kHouseholderQr;
+  }
+  if (const toml::node* profile = root.get("profile")) {
+    if (root.get("checker") == nullptr) {
+      reader.Fault(PlaceOf(*profile), "'profile' is that of a 'checker', and there is none");
+    }
+    task.profile = static_cast<CheckerProfile>(
+        reader.OneOf(profile, "profile", Names{"strict", "competition"}));
+  }
+  if (const toml::array* library = reader.Array(root.get("library"), "library", 16)) {
+    for (const toml::node& step : *library) {
+      reader.OneOf(&step, "library", Names{"gemm"});
+      task.library.emplace_back("gemm");
+    }
+  }
+  if (const toml::array* names = reader.Array(root.get("baselines"), "baselines", 16)) {
+    for (const toml::node& name : *names) {
+      task.baselines.push_back(reader.Label(&name, "baselines").value);
+    }
+  }
   if (const toml::array* suites = reader.Array(root.get("suites"), "suites", 16)) {
     for (const toml::node& suite : *suites) {
       task.suites.push_back(reader.Label(&suite, "suites"));
@@ -558,7 +595,8 @@ Result<TaskText> ParseTaskText(std::string_view text, std::string_view file) {
   TaskText task;
   reader.KnownKeys(root, "the task",
                    {"name", "title", "family", "contract", "demanded", "allow_nondeterminism",
-                    "suites", "dims", "scalars", "dtypes", "tensor", "case", "cost"});
+                    "checker", "profile", "library", "baselines", "suites", "dims", "scalars",
+                    "dtypes", "tensor", "case", "cost"});
   ReadHead(reader, root, task);
   EachTable(reader, root, "tensor", kMaxTensors,
             [&](const toml::table& t) { task.tensors.push_back(ReadTensor(reader, t)); });

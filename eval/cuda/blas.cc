@@ -16,12 +16,56 @@ namespace fs = std::filesystem;
 // Of cublas_api.h and library_types.h.
 constexpr int kR32F = 0;
 constexpr int kR16F = 2;
+constexpr int kR64F = 1;
 constexpr int kR16BF = 14;
+constexpr int kCompute64F = 70;
+constexpr int kCompute32FFast16F = 74;
+constexpr int kCompute32FFast16BF = 75;
+constexpr int kCompute32FEmulated16BFx9 = 78;
+constexpr int kTranspose = 1;
 constexpr int kCompute32F = 68;
 constexpr int kCompute32FPedantic = 69;
 constexpr int kCompute32FFastTf32 = 77;
 constexpr int kDefaultAlgorithm = -1;
 constexpr int kNoTranspose = 0;
+
+void* Pointer(CuDevicePtr address) {
+  void* p = nullptr;
+  std::memcpy(&p, &address, sizeof p);
+  return p;
+}
+
+int TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return kR64F;
+    case DType::kF16:
+      return kR16F;
+    case DType::kBF16:
+      return kR16BF;
+    default:
+      return kR32F;
+  }
+}
+
+int ComputeOf(const codegen::ResolvedGemm& gemm) {
+  using codegen::GemmCompute;
+  switch (gemm.compute) {
+    case GemmCompute::kFp32:
+      return gemm.a.dtype == DType::kF32 ? kCompute32FPedantic : kCompute32F;
+    case GemmCompute::kTf32:
+      return kCompute32FFastTf32;
+    case GemmCompute::kFp16:
+      return kCompute32FFast16F;
+    case GemmCompute::kBf16:
+      return kCompute32FFast16BF;
+    case GemmCompute::kBf16x9:
+      return kCompute32FEmulated16BFx9;
+    case GemmCompute::kFp64:
+      return kCompute64F;
+  }
+  return kCompute32FPedantic;
+}
 
 void AddWheels(const fs::path& root, std::vector<fs::path>& list) {
   std::error_code error;
@@ -59,6 +103,10 @@ struct Blas::Api {
   int (*destroy)(void*) = nullptr;
   int (*version)(void*, int*) = nullptr;
   int (*set_stream)(void*, CuStream) = nullptr;
+  int (*set_workspace)(void*, void*, std::size_t) = nullptr;
+  int (*gemm_batched)(void*, int, int, int, int, int, const void*, const void*, int, int, long long,
+                      const void*, int, int, long long, const void*, void*, int, int, long long,
+                      int, int, int) = nullptr;
   int (*gemm)(void*, int, int, int, int, int, const void*, const void*, int, int, const void*, int,
               int, const void*, void*, int, int, int, int) = nullptr;
 };
@@ -111,7 +159,8 @@ Result<std::unique_ptr<Blas>> Blas::Load() {
   Api& api = *blas->api_;
   if (!find("cublasCreate_v2", api.create) || !find("cublasDestroy_v2", api.destroy) ||
       !find("cublasGetVersion_v2", api.version) || !find("cublasSetStream_v2", api.set_stream) ||
-      !find("cublasGemmEx", api.gemm)) {
+      !find("cublasSetWorkspace_v2", api.set_workspace) ||
+      !find("cublasGemmStridedBatchedEx", api.gemm_batched) || !find("cublasGemmEx", api.gemm)) {
     return Fail(ErrorCode::kUnavailable, "this cuBLAS lacks a function that is needed");
   }
   if (const int code = api.create(&blas->handle_); code != 0) {
@@ -148,20 +197,56 @@ Status Blas::Gemm(CuStream stream, GemmKind kind, std::int64_t m, std::int64_t n
       type = kR16BF;
       break;
   }
-  const auto pointer = [](CuDevicePtr address) {
-    void* p = nullptr;
-    std::memcpy(&p, &address, sizeof p);
-    return p;
-  };
   // cuBLAS is column-major: C^T = B^T A^T, and a row-major matrix is its transpose in columns.
   const int code = api_->gemm(handle_, kNoTranspose, kNoTranspose, static_cast<int>(n),
-                              static_cast<int>(m), static_cast<int>(k), &one, pointer(b), type,
-                              static_cast<int>(n), pointer(a), type, static_cast<int>(k), &zero,
-                              pointer(c), type, static_cast<int>(n), compute, kDefaultAlgorithm);
+                              static_cast<int>(m), static_cast<int>(k), &one, Pointer(b), type,
+                              static_cast<int>(n), Pointer(a), type, static_cast<int>(k), &zero,
+                              Pointer(c), type, static_cast<int>(n), compute, kDefaultAlgorithm);
   if (code != 0) {
     return Fail(ErrorCode::kUnavailable, fmt::format("cublasGemmEx failed with status {}", code));
   }
   return {};
+}
+
+Status Blas::Use(CuStream stream, CuDevicePtr workspace, std::int64_t workspace_bytes) {
+  // In this order: a new stream gives the workspace back to the library's own pool.
+  int code = api_->set_stream(handle_, stream);
+  if (code == 0) {
+    code =
+        api_->set_workspace(handle_, Pointer(workspace), static_cast<std::size_t>(workspace_bytes));
+  }
+  if (code == 0) return {};
+  return Fail(ErrorCode::kUnavailable,
+              fmt::format("cublasSetStream or cublasSetWorkspace failed with status {}", code));
+}
+
+Status Blas::Multiply(const codegen::ResolvedGemm& gemm, CuDevicePtr a, CuDevicePtr b,
+                      CuDevicePtr c) {
+  const float alpha32 = static_cast<float>(gemm.alpha);
+  const float beta32 = static_cast<float>(gemm.beta);
+  const bool in_double = gemm.compute == codegen::GemmCompute::kFp64;
+  const void* alpha = in_double ? static_cast<const void*>(&gemm.alpha) : &alpha32;
+  const void* beta = in_double ? static_cast<const void*>(&gemm.beta) : &beta32;
+  const auto at = [](const codegen::ResolvedMatrix& m, CuDevicePtr start) {
+    return Pointer(start +
+                   static_cast<CuDevicePtr>(m.offset * static_cast<std::int64_t>(SizeOf(m.dtype))));
+  };
+  const auto operation = [](const codegen::ResolvedMatrix& m) {
+    return m.transpose ? kTranspose : kNoTranspose;
+  };
+  // cuBLAS is column-major: C^T = B^T A^T, and a row-major matrix is its transpose in columns.
+  const int code = api_->gemm_batched(
+      handle_, operation(gemm.b), operation(gemm.a), static_cast<int>(gemm.n),
+      static_cast<int>(gemm.m), static_cast<int>(gemm.k), alpha, at(gemm.b, b),
+      TypeOf(gemm.b.dtype), static_cast<int>(gemm.b.ld), gemm.b.stride, at(gemm.a, a),
+      TypeOf(gemm.a.dtype), static_cast<int>(gemm.a.ld), gemm.a.stride, beta, at(gemm.c, c),
+      TypeOf(gemm.c.dtype), static_cast<int>(gemm.c.ld), gemm.c.stride,
+      static_cast<int>(gemm.batch), ComputeOf(gemm), kDefaultAlgorithm);
+  if (code == 0) return {};
+  return Fail(ErrorCode::kUnavailable,
+              fmt::format("cublasGemmStridedBatchedEx ({}, {} x {} x {}, batch {}) failed with "
+                          "status {}",
+                          Name(gemm.compute), gemm.m, gemm.n, gemm.k, gemm.batch, code));
 }
 
 }  // namespace grove::cuda

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "codegen/plan.h"
 #include "eval/cuda/driver.h"
 
 namespace grove::cuda {
@@ -32,6 +33,16 @@ class Blas {
   // Enqueues C = A B for row-major A (m x k), B (k x n), C (m x n).
   Status Gemm(CuStream stream, GemmKind kind, std::int64_t m, std::int64_t n, std::int64_t k,
               CuDevicePtr a, CuDevicePtr b, CuDevicePtr c);
+
+  // For the products of launch plans: everything that follows runs on `stream` with the caller's
+  // scratch memory, so that it neither allocates nor waits and can be captured into a graph.
+  // kUnavailable when the library refuses. REQUIRES: the memory outlives the calls' execution.
+  Status Use(CuStream stream, CuDevicePtr workspace, std::int64_t workspace_bytes);
+  // Enqueues a product that ResolvePlan has checked; the pointers are the starts of the operands'
+  // buffers. REQUIRES: Use, and the same stream. kUnavailable with the library's status.
+  Status Multiply(const codegen::ResolvedGemm& gemm, CuDevicePtr a, CuDevicePtr b, CuDevicePtr c);
+  // Scratch memory that the library wants on Hopper, bytes (cuBLAS manual, cublasSetWorkspace).
+  static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 
  private:
   struct Api;

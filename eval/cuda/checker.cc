@@ -158,10 +158,13 @@ Executed<CheckDone> RunCheck(Lane& lane, const CheckJob& job) {
                                      TensorNames(c));
   if (!program) return report(program.error());
 
+  auto blas = lane.BlasFor(job.candidate.plan);
+  if (!blas) return report(blas.error());
+
   auto hold = lane.parts().gate.Enter(kCandidatePhase);
   auto set = MakeTensors(lane.parts().pool, c, false);
   if (!set) return report(set.error());
-  auto bound = program->Bind(set->addresses(), lane.parts().pool);
+  auto bound = program->Bind(set->addresses(), lane.parts().pool, *blas);
   if (!bound) return report(bound.error());
 
   GROVE_TRY(DrawInputs(lane, c, job.seed, *set));
@@ -256,6 +259,7 @@ Executed<CheckDone> RunCheck(Lane& lane, const CheckJob& job) {
   if (!compared) return report(compared.error());
   done.outcome.fault = std::move(compared->fault);
   done.outcome.errors = std::move(compared->errors);
+  done.outcome.gates = std::move(compared->gates);
   done.reference_time = compared->time;
   return done;
 }

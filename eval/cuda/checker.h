@@ -34,15 +34,21 @@ CuStatus PoisonOutputs(Lane& lane, const seeds::Case& task_case, const TensorSet
 std::vector<std::string> TensorNames(const seeds::Case& task_case);
 
 struct ReferenceOutcome {
-  std::vector<eval::ErrorReport> errors;      // one per output
+  std::vector<eval::ErrorReport> errors;      // one per output; none when the case has a checker
+  std::vector<eval::Gate> gates;              // of the case's checker
   std::optional<eval::ExecutionFault> fault;  // the candidate wrote to an input
-  Nanoseconds time{0};                        // of the reference, wall
+  Nanoseconds time{0};                        // of the reference or the checker, wall
 };
 // In the reference phase: draws the inputs again, compares them with the candidate's, runs the
 // reference and compares the outputs. REQUIRES: nothing enqueued on the lane's stream is
 // unfinished.
 Executed<ReferenceOutcome> CompareWithReference(Lane& lane, const Job& job, std::uint64_t seed,
                                                 const TensorSet& candidate);
+
+// The same for a case with a checker: measures what the candidate's outputs must fulfil, in fp64 on
+// the device (qr_checker.cc). All of them, not a sample.
+Executed<ReferenceOutcome> CompareByChecker(Lane& lane, const Job& job, std::uint64_t seed,
+                                            const TensorSet& candidate);
 
 // A sticky fault means that the worker must end; any other fault is in the outcome.
 Executed<CheckDone> RunCheck(Lane& lane, const CheckJob& job);

@@ -174,7 +174,9 @@ class Gpu final : public CudaDevice {
   static void Fill(Job& job, const eval::CaseContext& context, const eval::Prepared& candidate,
                    std::uint64_t seed) {
     job.task_case = context.task_case();
-    job.reference = Program{context.reference.compiled->cubin, context.reference.plan};
+    if (context.reference.compiled) {
+      job.reference = Program{context.reference.compiled->cubin, context.reference.plan};
+    }
     job.candidate = Program{candidate.compiled->cubin, candidate.plan};
     job.seed = seed;
   }

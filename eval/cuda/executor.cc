@@ -171,6 +171,11 @@ Executed<LoadedProgram> LoadedProgram::Load(const Context& context, std::string_
   }
   program.module_ = std::move(*module);
   for (const ResolvedLaunch& launch : program.plan_.launches) {
+    if (launch.gemm) {
+      program.functions_.push_back(nullptr);
+      program.resources_.push_back({.kernel = launch.kernel});
+      continue;
+    }
     CuFunction function = nullptr;
     if (driver.ModuleGetFunction(&function, program.module_.get(), launch.kernel.c_str()) !=
         kCuSuccess) {
@@ -234,10 +239,15 @@ Executed<LoadedProgram> LoadedProgram::Load(const Context& context, std::string_
   return program;
 }
 
-Executed<BoundProgram> LoadedProgram::Bind(std::span<const CuDevicePtr> tensors,
-                                           MemoryPool& pool) const {
+Executed<BoundProgram> LoadedProgram::Bind(std::span<const CuDevicePtr> tensors, MemoryPool& pool,
+                                           Blas* blas) const {
   BoundProgram bound;
   bound.program_ = this;
+  bound.blas_ = blas;
+  if (blas == nullptr && codegen::HasLibrarySteps(plan_)) {
+    return tl::unexpected(Fault{VerdictKind::kUnsupported,
+                                "the plan's library steps need cuBLAS, which is not here", false});
+  }
   for (const codegen::ResolvedWorkspace& workspace : plan_.workspaces) {
     auto buffer = pool.Acquire(workspace.bytes().value);
     if (!buffer) {
@@ -306,9 +316,26 @@ CuStatus BoundProgram::EnqueueWithEvents(CuStream stream, std::span<const Event>
   return {};
 }
 
+CuStatus BoundProgram::Multiply(const ResolvedLaunch& step) const {
+  const codegen::ResolvedGemm& gemm = *step.gemm;
+  const auto start = [&](const codegen::ResolvedMatrix& m) {
+    return m.kind == ResolvedArg::Kind::kTensor ? tensors_.at(m.index)
+                                                : workspaces_.at(m.index).data();
+  };
+  if (auto ok = blas_->Multiply(gemm, start(gemm.a), start(gemm.b), start(gemm.c)); !ok) {
+    CuError error;
+    error.code = kCuInvalidValue;
+    error.name = "library step refused";
+    error.call = fmt::format("{} ({})", ok.error().message, step.place);
+    return tl::unexpected(std::move(error));
+  }
+  return {};
+}
+
 CuStatus BoundProgram::Launch(CuStream stream, std::size_t index) const {
   const Driver& driver = *program_->driver_;
   const ResolvedLaunch& launch = program_->plan_.launches[index];
+  if (launch.gemm) return Multiply(launch);
   std::vector<CuDevicePtr> pointers(launch.args.size());
   std::vector<void*> params(launch.args.size());
   for (std::size_t i = 0; i < launch.args.size(); ++i) {
@@ -355,7 +382,8 @@ CuStatus BoundProgram::Launch(CuStream stream, std::size_t index) const {
     a.value.number = 1;
   }
   // The first launch must not overlap what we enqueued before it (flush, stamps, poison).
-  if (launch.dependent && index > 0) {
+  // Nor may it overlap a library's kernel, which knows nothing of it.
+  if (launch.dependent && index > 0 && !program_->plan_.launches[index - 1].gemm) {
     CuLaunchAttribute& a = attributes[config.attribute_count++];
     a.id = kLaunchProgrammaticSerialization;
     a.value.number = 1;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/plan.h"
+#include "eval/cuda/blas.h"
 #include "eval/cuda/driver.h"
 #include "eval/cuda/memory_pool.h"
 #include "eval/verdict.h"
@@ -56,8 +57,10 @@ class LoadedProgram {
 
   // `tensors` are the addresses of the case's tensors, in order. Workspaces are taken from `pool`
   // and belong to the result. kOutOfMemory when there is none left. The program must outlive the
-  // result and stay where it is.
-  Executed<BoundProgram> Bind(std::span<const CuDevicePtr> tensors, MemoryPool& pool) const;
+  // result and stay where it is. `blas` executes library steps on the stream it was told to use,
+  // and must outlive the result as well; kUnsupported without it when the plan has any.
+  Executed<BoundProgram> Bind(std::span<const CuDevicePtr> tensors, MemoryPool& pool,
+                              Blas* blas = nullptr) const;
 
  private:
   friend class BoundProgram;
@@ -86,7 +89,9 @@ class BoundProgram {
  private:
   friend class LoadedProgram;
   CuStatus Launch(CuStream stream, std::size_t index) const;
+  CuStatus Multiply(const codegen::ResolvedLaunch& step) const;
   const LoadedProgram* program_ = nullptr;
+  Blas* blas_ = nullptr;
   std::vector<GuardedBuffer> workspaces_;
   std::vector<CuDevicePtr> tensors_;
   std::vector<CuTensorMap> tensor_maps_;

@@ -68,6 +68,25 @@ Executed<void> Lane::WaitSpinning(std::chrono::milliseconds deadline) {
   return Poll(deadline, true);
 }
 
+Executed<Blas*> Lane::BlasFor(const codegen::ResolvedPlan& plan) {
+  if (!codegen::HasLibrarySteps(plan)) return nullptr;
+  if (blas_) return blas_.get();
+  const auto unsupported = [](const Error& error) {
+    return tl::unexpected(Fault{eval::VerdictKind::kUnsupported,
+                                "the plan's library steps: " + error.message, false});
+  };
+  auto memory = Allocate(driver(), Bytes(Blas::kWorkspaceBytes));
+  if (!memory) return tl::unexpected(FaultOf(memory.error()));
+  auto blas = Blas::Load();
+  if (!blas) return unsupported(blas.error());
+  if (auto ok = (*blas)->Use(stream_.get(), memory->get(), Blas::kWorkspaceBytes); !ok) {
+    return unsupported(ok.error());
+  }
+  blas_memory_ = std::move(*memory);
+  blas_ = std::move(*blas);
+  return blas_.get();
+}
+
 CuDevicePtr Lane::slot(std::size_t index) const {
   return results_.get() + static_cast<CuDevicePtr>(index) * kSlotBytes;
 }

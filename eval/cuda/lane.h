@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "eval/cuda/blas.h"
 #include "eval/cuda/executor.h"
 #include "eval/cuda/memory_pool.h"
 #include "eval/cuda/phase_gate.h"
@@ -70,6 +71,10 @@ class Lane {
     return value;
   }
 
+  // What executes the library steps of a plan on this lane's stream: loaded when a plan first needs
+  // it, null for a plan without any. kUnsupported when this machine has no cuBLAS.
+  Executed<Blas*> BlasFor(const codegen::ResolvedPlan& plan);
+
   // The flag of the blocking kernel, in mapped host memory.
   CuDevicePtr flag() const { return flag_.device(); }
   std::uint32_t NextToken() { return ++token_; }
@@ -87,6 +92,8 @@ class Lane {
   HostPinned results_host_ = HostPinned::None();
   HostPinned flag_ = HostPinned::None();
   std::uint32_t token_ = 0;
+  DeviceMemory blas_memory_;  // before the library's handle: given back after it
+  std::unique_ptr<Blas> blas_;
 };
 
 }  // namespace grove::cuda

@@ -8,7 +8,9 @@ namespace grove::cuda {
 namespace {
 
 using codegen::ResolvedArg;
+using codegen::ResolvedGemm;
 using codegen::ResolvedLaunch;
+using codegen::ResolvedMatrix;
 using codegen::ResolvedPlan;
 using codegen::ResolvedTensorMap;
 using codegen::ResolvedWorkspace;
@@ -55,7 +57,10 @@ void PutCase(WireWriter& out, const seeds::Case& c) {
     w.U32(static_cast<std::uint32_t>(t.distribution.kind));
     w.F64(t.distribution.a);
     w.F64(t.distribution.b);
+    w.U32(static_cast<std::uint32_t>(t.distribution.structure));
   });
+  out.U32(static_cast<std::uint32_t>(c.checker));
+  out.U32(static_cast<std::uint32_t>(c.profile));
 }
 seeds::Case GetCase(WireReader& in, bool& valid) {
   seeds::Case c;
@@ -70,9 +75,54 @@ seeds::Case GetCase(WireReader& in, bool& valid) {
     t.distribution.kind = static_cast<seeds::Distribution::Kind>(r.U32());
     t.distribution.a = r.F64();
     t.distribution.b = r.F64();
+    t.distribution.structure = static_cast<seeds::Distribution::Structure>(r.U32());
     return t;
   });
+  const std::uint32_t checker = in.U32();
+  const std::uint32_t profile = in.U32();
+  valid = valid && checker <= static_cast<std::uint32_t>(seeds::Checker::kHouseholderQr) &&
+          profile <= static_cast<std::uint32_t>(seeds::CheckerProfile::kCompetition);
+  if (valid) {
+    c.checker = static_cast<seeds::Checker>(checker);
+    c.profile = static_cast<seeds::CheckerProfile>(profile);
+  }
   return c;
+}
+
+void PutMatrix(WireWriter& out, const ResolvedMatrix& m) {
+  out.U32(static_cast<std::uint32_t>(m.kind));
+  out.U64(m.index);
+  PutDType(out, m.dtype);
+  for (const std::int64_t v : {m.offset, m.ld, m.stride}) out.I64(v);
+  out.U32(m.transpose ? 1 : 0);
+}
+ResolvedMatrix GetMatrix(WireReader& in, bool& valid) {
+  ResolvedMatrix m;
+  m.kind = static_cast<ResolvedArg::Kind>(in.U32());
+  m.index = in.U64();
+  m.dtype = GetDType(in, valid);
+  for (std::int64_t* v : {&m.offset, &m.ld, &m.stride}) *v = in.I64();
+  m.transpose = in.U32() == 1;
+  return m;
+}
+
+void PutGemm(WireWriter& out, const ResolvedGemm& gemm) {
+  for (const std::int64_t v : {gemm.m, gemm.n, gemm.k, gemm.batch}) out.I64(v);
+  out.F64(gemm.alpha);
+  out.F64(gemm.beta);
+  out.U32(static_cast<std::uint32_t>(gemm.compute));
+  for (const ResolvedMatrix* m : {&gemm.a, &gemm.b, &gemm.c}) PutMatrix(out, *m);
+}
+std::shared_ptr<const ResolvedGemm> GetGemm(WireReader& in, bool& valid) {
+  auto gemm = std::make_shared<ResolvedGemm>();
+  for (std::int64_t* v : {&gemm->m, &gemm->n, &gemm->k, &gemm->batch}) *v = in.I64();
+  gemm->alpha = in.F64();
+  gemm->beta = in.F64();
+  const std::uint32_t compute = in.U32();
+  valid = valid && compute <= static_cast<std::uint32_t>(codegen::GemmCompute::kFp64);
+  if (valid) gemm->compute = static_cast<codegen::GemmCompute>(compute);
+  for (ResolvedMatrix* m : {&gemm->a, &gemm->b, &gemm->c}) *m = GetMatrix(in, valid);
+  return gemm;
 }
 
 void PutLaunch(WireWriter& out, const ResolvedLaunch& launch) {
@@ -91,8 +141,10 @@ void PutLaunch(WireWriter& out, const ResolvedLaunch& launch) {
     w.U64(arg.size);
   });
   out.Text(launch.place);
+  out.U32(launch.gemm ? 1 : 0);
+  if (launch.gemm) PutGemm(out, *launch.gemm);
 }
-ResolvedLaunch GetLaunch(WireReader& in) {
+ResolvedLaunch GetLaunch(WireReader& in, bool& valid) {
   ResolvedLaunch launch;
   launch.kernel = in.Text();
   for (std::int64_t& v : launch.grid) v = in.I64();
@@ -113,6 +165,7 @@ ResolvedLaunch GetLaunch(WireReader& in) {
     return arg;
   });
   launch.place = in.Text();
+  if (in.U32() == 1) launch.gemm = GetGemm(in, valid);
   return launch;
 }
 
@@ -162,13 +215,23 @@ Program GetProgram(WireReader& in, bool& valid) {
     map.l2_promotion = r.Text();
     return map;
   });
-  program.plan.launches = GetList<ResolvedLaunch>(in, 100, GetLaunch);
+  program.plan.launches =
+      GetList<ResolvedLaunch>(in, 100, [&](WireReader& r) { return GetLaunch(r, valid); });
   return program;
 }
 
 // Every index of a plan must lie in its list, since the executor uses them unchecked by name.
 bool Sound(const ResolvedPlan& plan, std::size_t tensors) {
+  const auto inside = [&](const ResolvedMatrix& m) {
+    return m.kind == ResolvedArg::Kind::kTensor      ? m.index < tensors
+           : m.kind == ResolvedArg::Kind::kWorkspace ? m.index < plan.workspaces.size()
+                                                     : false;
+  };
   for (const ResolvedLaunch& launch : plan.launches) {
+    if (launch.gemm &&
+        (!inside(launch.gemm->a) || !inside(launch.gemm->b) || !inside(launch.gemm->c))) {
+      return false;
+    }
     for (const ResolvedArg& arg : launch.args) {
       switch (arg.kind) {
         case ResolvedArg::Kind::kTensor:
@@ -275,6 +338,26 @@ eval::ErrorReport GetReport(WireReader& in) {
 }
 constexpr std::size_t kReportBytes = 80;
 
+void PutGate(WireWriter& out, const eval::Gate& gate) {
+  out.Text(gate.name);
+  out.F64(gate.value);
+  out.F64(gate.limit);
+  out.U32(gate.decides ? 1 : 0);
+  out.I64(gate.matrix);
+  out.I64(gate.column);
+}
+eval::Gate GetGate(WireReader& in) {
+  eval::Gate gate;
+  gate.name = in.Text();
+  gate.value = in.F64();
+  gate.limit = in.F64();
+  gate.decides = in.U32() == 1;
+  gate.matrix = in.I64();
+  gate.column = in.I64();
+  return gate;
+}
+constexpr std::size_t kGateBytes = 40;
+
 void PutMode(WireWriter& out, const eval::ModeTime& mode) {
   out.Text(mode.mode);
   PutList(out, mode.samples, PutTime);
@@ -331,6 +414,7 @@ void PutOutcome(WireWriter& out, const eval::TimeOutcome& outcome) {
   PutTime(out, outcome.empty_kernel);
   PutList(out, outcome.launches, PutLaunchReport);
   PutList(out, outcome.errors, PutReport);
+  PutList(out, outcome.gates, PutGate);
   out.F64(outcome.checked_share);
   out.Text(outcome.note);
 }
@@ -347,6 +431,7 @@ eval::TimeOutcome GetOutcome(WireReader& in, bool& valid) {
   outcome.empty_kernel = GetTime(in);
   outcome.launches = GetList<eval::LaunchReport>(in, 56, GetLaunchReport);
   outcome.errors = GetList<eval::ErrorReport>(in, kReportBytes, GetReport);
+  outcome.gates = GetList<eval::Gate>(in, kGateBytes, GetGate);
   outcome.checked_share = in.F64();
   outcome.note = in.Text();
   return outcome;
@@ -461,6 +546,7 @@ std::string Encode(const CheckDone& done) {
   PutFault(out, done.outcome.fault);
   out.U32(done.outcome.deterministic ? 1 : 0);
   PutList(out, done.outcome.errors, PutReport);
+  PutList(out, done.outcome.gates, PutGate);
   out.U32(done.outcome.unwritten_tensor ? 1 : 0);
   out.U64(done.outcome.unwritten_tensor.value_or(0));
   out.I64(done.outcome.unwritten_element);
@@ -475,6 +561,7 @@ Result<CheckDone> DecodeCheckDone(std::string_view bytes) {
   done.outcome.fault = GetFault(in, valid);
   done.outcome.deterministic = in.U32() == 1;
   done.outcome.errors = GetList<eval::ErrorReport>(in, kReportBytes, GetReport);
+  done.outcome.gates = GetList<eval::Gate>(in, kGateBytes, GetGate);
   const bool unwritten = in.U32() == 1;
   const std::uint64_t tensor = in.U64();
   if (unwritten) done.outcome.unwritten_tensor = tensor;

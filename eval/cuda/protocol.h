@@ -32,7 +32,7 @@
 
 namespace grove::cuda {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 // Largest message accepted: a check with two cubins is far below.
 inline constexpr std::size_t kMaxMessage = std::size_t{256} << 20;
 
@@ -61,7 +61,7 @@ struct Program {
   codegen::ResolvedPlan plan;
 };
 
-// What every job carries. Of the case only the tensors and row_elements travel.
+// What every job carries. Of the case only the tensors, row_elements and the checker travel.
 struct Job {
   seeds::Case task_case;
   Program reference;

@@ -90,6 +90,9 @@ Executed<ErrorReport> CompareOnHost(Lane& lane, const Tensor& tensor, const seed
 
 Executed<ReferenceOutcome> CompareWithReference(Lane& lane, const Job& job, std::uint64_t seed,
                                                 const TensorSet& candidate) {
+  if (job.task_case.checker != seeds::Checker::kReference) {
+    return CompareByChecker(lane, job, seed, candidate);
+  }
   ReferenceOutcome outcome;
   WorkerParts& parts = lane.parts();
   const Driver& driver = lane.driver();

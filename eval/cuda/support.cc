@@ -23,6 +23,7 @@ struct Recipe {
   double low = 0, count = 0;
   std::int64_t inner = 0, tail = 0;
   std::int64_t elements = 0;
+  std::int64_t rows = 1, structure = 0;
 };
 
 double LargestFinite(DType dtype) {
@@ -51,6 +52,8 @@ int KindOf(Distribution::Kind kind) {
       return 3;
     case Distribution::Kind::kTail:
       return 4;
+    case Distribution::Kind::kMatrix:
+      return 5;
   }
   return 0;
 }
@@ -69,6 +72,8 @@ Recipe RecipeOf(const seeds::Tensor& tensor) {
   r.inner = tensor.shape.empty() ? 1 : tensor.shape.back();
   r.tail = std::max<std::int64_t>(1, r.inner / 100);
   r.elements = tensor.elements();
+  r.rows = tensor.shape.size() < 2 ? 1 : tensor.shape[tensor.shape.size() - 2];
+  r.structure = static_cast<std::int64_t>(d.structure);
   r.plain =
       d.kind == Distribution::Kind::kNormal && tensor.dtype == DType::kF32 && d.a == 0 && d.b == 1
           ? 1
@@ -179,7 +184,8 @@ CuExpected<SupportCode> SupportCode::Load(const Context& context, std::string_vi
       {"grove_compare_sums", &code.sums_},   {"grove_compare_rows", &code.rows_},
       {"grove_compare_worst", &code.worst_}, {"grove_compare_report", &code.report_},
       {"grove_gather", &code.gather_},       {"grove_block", &code.block_},
-      {"grove_stamp", &code.stamp_},         {"grove_empty", &code.empty_}};
+      {"grove_stamp", &code.stamp_},         {"grove_empty", &code.empty_},
+      {"grove_transpose", &code.transpose_}, {"grove_qr_columns", &code.qr_columns_}};
   for (const auto& [name, slot] : wanted) {
     if (auto ok = code.driver_->Check(
             code.driver_->ModuleGetFunction(slot, code.module_.get(), name), "cuModuleGetFunction");
@@ -288,6 +294,40 @@ CuStatus SupportCode::Compare(CuStream stream, CuDevicePtr got, CuDevicePtr refe
   void* gather_params[] = {&errors, &stride, &count, &medians};
   return Launch(stream, gather_, GridFor(count, kBlockSize), kBlockSize, gather_params,
                 "gathering row errors");
+}
+
+CuStatus SupportCode::QrColumns(CuStream stream, CuDevicePtr a, CuDevicePtr h, CuDevicePtr tau,
+                                std::int64_t batch, std::int64_t n, CuDevicePtr transposed,
+                                CuDevicePtr columns) const {
+  std::int64_t tiles = CeilDiv(n, 32);
+  void* transpose_params[] = {&h, &transposed, &n, &tiles};
+  if (auto ok = Launch(stream, transpose_, static_cast<unsigned>(batch * tiles * tiles), kBlockSize,
+                       transpose_params, "transposing H");
+      !ok) {
+    return ok;
+  }
+  // As many warps, a column each, as 48 KB of shared memory hold; one of a longer column.
+  const std::int64_t column_bytes = n * 8;
+  const std::int64_t warps = std::clamp<std::int64_t>(49152 / column_bytes, 1, 8);
+  const std::int64_t shared = warps * column_bytes;
+  if (shared > 49152) {
+    if (auto ok = driver_->Check(
+            driver_->FuncSetAttribute(qr_columns_, kFuncMaxDynamicShared, static_cast<int>(shared)),
+            "cuFuncSetAttribute(dynamic shared memory)");
+        !ok) {
+      return ok;
+    }
+  }
+  int size = static_cast<int>(n);
+  std::int64_t count = batch * n;
+  void* params[] = {&a, &transposed, &tau, &size, &count, &columns};
+  CuLaunchConfig config;
+  config.grid_x = static_cast<unsigned>(CeilDiv(count, warps));
+  config.block_x = static_cast<unsigned>(32 * warps);
+  config.shared_bytes = static_cast<unsigned>(shared);
+  config.stream = stream;
+  return driver_->Check(driver_->LaunchKernelEx(&config, qr_columns_, params, nullptr),
+                        "checking the factors");
 }
 
 CuStatus SupportCode::Block(CuStream stream, CuDevicePtr flag, std::uint32_t token,

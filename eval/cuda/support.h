@@ -100,6 +100,10 @@ class SupportCode {
   CuStatus Compare(CuStream stream, CuDevicePtr got, CuDevicePtr reference,
                    const CompareShape& shape, const CompareScratch& scratch, CuDevicePtr memory,
                    CuDevicePtr result) const;
+  // Fills batch * n eval::QrColumn from `a`, `h` and `tau`; `transposed` is scratch of h's size.
+  CuStatus QrColumns(CuStream stream, CuDevicePtr a, CuDevicePtr h, CuDevicePtr tau,
+                     std::int64_t batch, std::int64_t n, CuDevicePtr transposed,
+                     CuDevicePtr columns) const;
   // Waits until *flag (mapped host memory) has reached token, or sets timed_out in `stamp`.
   CuStatus Block(CuStream stream, CuDevicePtr flag, std::uint32_t token, std::uint64_t timeout_ns,
                  CuDevicePtr stamp) const;
@@ -117,7 +121,7 @@ class SupportCode {
   CuFunction generate_ = nullptr, fill_ = nullptr, count_ = nullptr, guard_ = nullptr,
              hash_ = nullptr, differ_ = nullptr, sums_ = nullptr, rows_ = nullptr, worst_ = nullptr,
              report_ = nullptr, gather_ = nullptr, block_ = nullptr, stamp_ = nullptr,
-             empty_ = nullptr;
+             empty_ = nullptr, transpose_ = nullptr, qr_columns_ = nullptr;
 };
 
 }  // namespace grove::cuda

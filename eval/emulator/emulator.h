@@ -50,6 +50,11 @@ class AddressSpace {
   };
   // Returns the device address. Thread-compatible.
   std::uint64_t Map(const Buffer& buffer);
+  // For what executes beside kernels (library steps), on a buffer by its device address: the first
+  // byte of the range that nobody wrote yet, -1 when there is none or it is not tracked; and the
+  // mark that the range is written. REQUIRES: the range lies in the buffer.
+  std::int64_t FirstUnwritten(std::uint64_t address, std::int64_t offset, std::int64_t bytes) const;
+  void MarkWritten(std::uint64_t address, std::int64_t offset, std::int64_t bytes);
 
  private:
   friend class Access;

@@ -11,6 +11,21 @@ AddressSpace& AddressSpace::operator=(AddressSpace&&) noexcept = default;
 
 std::uint64_t AddressSpace::Map(const Buffer& buffer) { return impl_->Map(buffer); }
 
+std::int64_t AddressSpace::FirstUnwritten(std::uint64_t address, std::int64_t offset,
+                                          std::int64_t bytes) const {
+  const Slot* slot = impl_->Find(address);
+  if (slot == nullptr || slot->buffer->written == nullptr) return -1;
+  return emulator::FirstUnwritten(*slot->buffer, static_cast<std::uint64_t>(offset),
+                                  static_cast<std::uint64_t>(bytes));
+}
+
+void AddressSpace::MarkWritten(std::uint64_t address, std::int64_t offset, std::int64_t bytes) {
+  const Slot* slot = impl_->Find(address);
+  if (slot == nullptr || slot->buffer->written == nullptr) return;
+  emulator::MarkWritten(*slot->buffer, static_cast<std::uint64_t>(offset),
+                        static_cast<std::uint64_t>(bytes));
+}
+
 std::uint64_t AddressSpace::Impl::Map(const Buffer& buffer) {
   MappedBuffer& b = buffers.emplace_back();
   b.name = buffer.name;

@@ -250,6 +250,52 @@ ModelledLaunch ModelLaunch(const DeviceSpec& device, const codegen::ResolvedLaun
   return result;
 }
 
+ModelledLaunch ModelGemm(const DeviceSpec& device, const codegen::ResolvedGemm& gemm) {
+  using codegen::GemmCompute;
+  constexpr double kTile = 128;
+  constexpr double kShareOfPeak = 0.7;
+  double tflops = device.fp32_tflops;
+  std::string_view unit = "fp32";
+  const auto tensor = [&](double peak) {
+    if (peak <= 0) return;  // has no such unit
+    tflops = peak;
+    unit = "tensor";
+  };
+  const bool half = gemm.a.dtype == DType::kF16 || gemm.a.dtype == DType::kBF16;
+  if (half || gemm.compute == GemmCompute::kFp16 || gemm.compute == GemmCompute::kBf16) {
+    tensor(device.fp16_tflops);
+  } else if (gemm.compute == GemmCompute::kTf32) {
+    tensor(device.tf32_tflops);
+  } else if (gemm.compute == GemmCompute::kBf16x9) {
+    tensor(device.fp16_tflops / 9);
+  } else if (gemm.compute == GemmCompute::kFp64) {
+    tflops = device.fp64_tflops;
+    unit = "fp64";
+  }
+  const double m = AsDouble(gemm.m), n = AsDouble(gemm.n), k = AsDouble(gemm.k);
+  const double batch = AsDouble(gemm.batch);
+  const double sms = std::max(1, device.sm_count);
+  const double tiles = std::ceil(m / kTile) * std::ceil(n / kTile) * batch;
+  const double waves = std::ceil(tiles / sms);
+  // Small matrices have smaller tiles: no more work is charged than a quarter tile's worth.
+  const double tile_flops =
+      2 * k * std::clamp(m, kTile / 4, kTile) * std::clamp(n, kTile / 4, kTile);
+  const double arithmetic = waves * sms * tile_flops / (kShareOfPeak * tflops * 1e3);
+  const auto size = static_cast<double>(SizeOf(gemm.a.dtype));
+  const double reads_c = gemm.beta == 0 ? 1 : 2;
+  const double bytes = batch * ((m * k + k * n) * size +
+                                reads_c * m * n * static_cast<double>(SizeOf(gemm.c.dtype)));
+  const double memory = bytes / device.copy_gbs;
+  ModelledLaunch result;
+  result.time = Nanoseconds(kChainedLaunchNs + std::max(arithmetic, memory));
+  result.bound = arithmetic >= memory ? unit : "memory";
+  result.dram_bytes = bytes;
+  result.waves = tiles / sms;
+  result.pipes = {{unit, Nanoseconds(arithmetic)}, {"memory", Nanoseconds(memory)}};
+  if (arithmetic < memory) std::swap(result.pipes[0], result.pipes[1]);
+  return result;
+}
+
 Nanoseconds SumLaunches(std::span<const ModelledLaunch> launches) {
   Nanoseconds sum(launches.empty() ? 0 : kFirstLaunchNs);
   for (const ModelledLaunch& launch : launches) sum += launch.time;

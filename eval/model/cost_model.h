@@ -60,6 +60,10 @@ ModelledLaunch ModelLaunch(const DeviceSpec& device, const codegen::ResolvedLaun
                            const codegen::EntryPoint& entry, const emulator::Counters& counters,
                            std::optional<Bytes> footprint = std::nullopt);
 
+// A library product: tiles of 128 x 128 in waves over the SMs at 70% of the peak of its compute
+// type, or its bytes at the measured copy rate, whichever is longer.
+ModelledLaunch ModelGemm(const DeviceSpec& device, const codegen::ResolvedGemm& gemm);
+
 // Launches of one plan execution, back to back on a stream: the sum, plus what the first launch of
 // an idle device costs over a chained one.
 Nanoseconds SumLaunches(std::span<const ModelledLaunch> launches);

@@ -2,7 +2,7 @@
 # Writes each file as a string of C++; files joined by + follow each other. Strings are cut into
 # pieces, since compilers need not take a literal of more than 64 KiB.
 string(REPLACE "|" ";" pairs "${ASSETS}")
-set(code "#include \"results/report/assets.h\"\n\nnamespace grove::results::asset {\n")
+set(code "#include <string_view>\n\nnamespace grove::results::asset {\n")
 foreach(pair IN LISTS pairs)
   string(REGEX MATCH "^([A-Za-z0-9]+)=(.*)$" _ "${pair}")
   set(name ${CMAKE_MATCH_1})
@@ -21,7 +21,7 @@ foreach(pair IN LISTS pairs)
       math(EXPR at "${at} + 4000")
     endwhile()
   endforeach()
-  string(APPEND code "const std::string_view ${name}{${literal}};\n")
+  string(APPEND code "extern const std::string_view ${name};\nconst std::string_view ${name}{${literal}};\n")
 endforeach()
 string(APPEND code "}  // namespace grove::results::asset\n")
 file(WRITE "${OUT}" "${code}")

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "base/hash.h"
+#include "results/format.h"
 #include "results/report/assets.h"
 
 namespace grove::results {
@@ -31,9 +32,9 @@ std::string Base64(std::string_view bytes) {
 Result<std::string> Deflate(std::string_view text) {
   uLongf size = ::compressBound(static_cast<uLong>(text.size()));
   std::string out(size, '\0');
-  const int code = ::compress2(reinterpret_cast<Bytef*>(out.data()), &size,
-                               reinterpret_cast<const Bytef*>(text.data()),
-                               static_cast<uLong>(text.size()), 6);
+  const int code =
+      ::compress2(reinterpret_cast<Bytef*>(out.data()), &size,
+                  reinterpret_cast<const Bytef*>(text.data()), static_cast<uLong>(text.size()), 6);
   if (code != Z_OK) return Fail(ErrorCode::kResource, "out of memory while writing the report");
   out.resize(size);
   return out;
@@ -85,9 +86,8 @@ std::string Page(std::string_view title, std::string_view nonce, std::string_vie
                      EscapeForScript(std::string(asset::kLicences)));
   // Before Prism loads: it must not go looking for code to highlight by itself.
   out += Script(nonce, "window.Prism = {manual: true};");
-  for (const std::string_view library :
-       {asset::kD3, asset::kPrismCore, asset::kPrismClike, asset::kPrismC, asset::kPrismCpp,
-        asset::kDiff}) {
+  for (const std::string_view library : {asset::kD3, asset::kPrismCore, asset::kPrismClike,
+                                         asset::kPrismC, asset::kPrismCpp, asset::kDiff}) {
     out += Script(nonce, library);
   }
   std::string own;
@@ -134,13 +134,13 @@ std::string EscapeForScript(std::string json) {
 Result<std::string> RenderReport(Reader& reader, const RunData& data,
                                  const ReportOptions& options) {
   const RunIndex index(data);
-  std::vector<BaselineRow> baselines = BaselinesOf(data);
+  std::vector<ReportBaseline> baselines = BaselinesOf(data);
   baselines.insert(baselines.end(), options.baselines.begin(), options.baselines.end());
 
   Chunks chunks;
   for (std::size_t i = 0; i < data.candidates.size(); ++i) {
-    if (Status added = chunks.Add(fmt::format("k{}", i),
-                                  KernelJson(reader, data, index, data.candidates[i]));
+    if (Status added =
+            chunks.Add(fmt::format("k{}", i), KernelJson(reader, data, index, data.candidates[i]));
         !added) {
       return Fail(added.error());
     }
@@ -165,6 +165,43 @@ Result<std::string> RenderReport(Reader& reader, const RunData& data,
   const std::string nonce = HashText(embedded).Hex();
   return Page("Kernelgrove: " + EscapeText(data.run.name), nonce, "'none'", embedded);
 }
+
+std::string RunListPage(const std::vector<RunSummary>& runs) {
+  std::string rows;
+  for (const RunSummary& run : runs) {
+    const std::string name = EscapeText(Visible(run.name));
+    if (!run.problem.empty()) {
+      rows += fmt::format("<tr><td>{}</td><td colspan=\"6\">{}</td></tr>\n", name,
+                          EscapeText(Visible(run.problem)));
+      continue;
+    }
+    const bool scored = run.best_score && run.seed_score;
+    const std::string status(Name(run.run.effective_status()));
+    rows += fmt::format(
+        "<tr><td><a href=\"/runs/{0}\">{0}</a></td><td>{1}</td>"
+        "<td><span class=\"chip s-{2}\">{2}</span></td><td>{3}</td><td>{4} of {5}</td>"
+        "<td>{6}</td><td>{7}</td></tr>\n",
+        name, EscapeText(Visible(run.task)), status, run.rounds, run.correct, run.candidates,
+        scored ? FormatTime(*run.best_score, run.score_kind) : "-",
+        scored ? FormatRatio(*run.seed_score / *run.best_score) : "-");
+  }
+  if (rows.empty()) rows = "<tr><td colspan=\"7\">There are no runs yet.</td></tr>\n";
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'self'; img-src data:; base-uri 'none'; form-action 'none'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta http-equiv=\"refresh\" content=\"10\">\n<link rel=\"icon\" href=\"data:,\">\n"
+      "<title>Kernelgrove: runs</title>\n<link rel=\"stylesheet\" href=\"/style.css\">\n</head>\n"
+      "<body>\n<header class=\"top\"><div class=\"names\"><span class=\"brand\">Kernelgrove</span> "
+      "<h1>Runs</h1></div><p></p></header>\n<main><section class=\"card\"><div class=\"scroll\">"
+      "<table>\n<thead><tr><th>run</th><th>task</th><th>status</th><th>rounds</th><th>pass</th>"
+      "<th>best</th><th>over seed</th></tr></thead>\n<tbody>\n{}</tbody></table></div></section>"
+      "</main>\n</body>\n</html>\n",
+      rows);
+}
+
+std::string_view StyleSheet() { return asset::kStyle; }
 
 std::string LivePage(const std::string& api, const std::string& nonce) {
   return Page("Kernelgrove", nonce, "'self'",

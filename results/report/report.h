@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -18,8 +19,8 @@
 namespace grove::results {
 
 struct ReportOptions {
-  std::vector<BaselineRow> baselines;  // besides those that the run keeps
-  bool conversations = true;           // with prompts and replies; they are most of its size
+  std::vector<ReportBaseline> baselines;  // besides those that the run keeps
+  bool conversations = true;              // with prompts and replies; they are most of its size
 };
 
 // The whole file. Texts are deflated, so that a run of thousands of candidates opens at once; a
@@ -30,6 +31,10 @@ Result<std::string> RenderReport(Reader& reader, const RunData& data, const Repo
 // ("api/runs/NAME") and follows. The nonce goes into the Content-Security-Policy that the page
 // carries; letters and digits.
 std::string LivePage(const std::string& api, const std::string& nonce);
+
+// The list of runs that `grove serve` begins with, links to "runs/NAME"; no script.
+std::string RunListPage(const std::vector<RunSummary>& runs);
+std::string_view StyleSheet();  // that it refers to as /style.css
 
 // JSON as it may stand inside a script element: no <, > or & is left.
 std::string EscapeForScript(std::string json);

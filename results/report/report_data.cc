@@ -39,12 +39,9 @@ std::int64_t Micros(WallTime time) {
 }
 
 Json VerdictJson(const eval::Verdict& v) {
-  Json json = {{"kind", eval::Name(v.kind)},
-               {"about", eval::Describe(v.kind)},
-               {"stage", eval::Name(v.stage)},
-               {"case", Visible(v.case_name)},
-               {"message", VisibleBlock(v.message)},
-               {"input_seed", fmt::format("{}", v.seed)}};
+  Json json = {{"kind", eval::Name(v.kind)},         {"about", eval::Describe(v.kind)},
+               {"stage", eval::Name(v.stage)},       {"case", Visible(v.case_name)},
+               {"message", VisibleBlock(v.message)}, {"input_seed", fmt::format("{}", v.seed)}};
   if (v.element >= 0) {
     json["tensor"] = Visible(v.tensor);
     json["element"] = v.element;
@@ -98,7 +95,7 @@ Json CreditJson(const IdeaCredit& credit, const std::unordered_map<CandidateId, 
 
 }  // namespace
 
-Result<std::vector<BaselineRow>> ParseBaselines(std::string_view text) {
+Result<std::vector<ReportBaseline>> ParseBaselines(std::string_view text) {
   const auto bad = [](const std::string& what) {
     return Fail(ErrorCode::kInvalidInput,
                 "baselines: " + what + " (give the output of grove baseline TASK --json)");
@@ -113,20 +110,20 @@ Result<std::vector<BaselineRow>> ParseBaselines(std::string_view text) {
     }
   }
   if (rows == nullptr || !rows->is_array()) return bad("no array of rows");
-  std::vector<BaselineRow> out;
+  std::vector<ReportBaseline> out;
   for (const Json& row : *rows) {
     const auto word = [&row](const char* key) {
       return row.is_object() && row.contains(key) && row[key].is_string()
                  ? row[key].get<std::string>()
                  : std::string();
     };
-    BaselineRow baseline;
+    ReportBaseline baseline;
     baseline.case_name = word("case");
     baseline.name = word("baseline").empty() ? word("name") : word("baseline");
     const bool timed = row.is_object() && row.contains("time_ns") && row["time_ns"].is_number();
     if (baseline.case_name.empty() || baseline.name.empty() || !timed) {
-      return bad(fmt::format("row {} needs \"case\", \"baseline\" and \"time_ns\"",
-                             out.size() + 1));
+      return bad(
+          fmt::format("row {} needs \"case\", \"baseline\" and \"time_ns\"", out.size() + 1));
     }
     baseline.time = Nanoseconds(row["time_ns"].get<double>());
     if (!(baseline.time.count() > 0)) return bad("a time must be above 0");
@@ -140,17 +137,12 @@ Result<std::vector<BaselineRow>> ParseBaselines(std::string_view text) {
   return out;
 }
 
-std::vector<BaselineRow> BaselinesOf(const RunData& data) {
-  constexpr std::string_view kPrefix = "baseline/";
-  std::vector<BaselineRow> out;
-  for (const EnvironmentRow& row : data.environment) {
-    if (row.key.rfind(kPrefix, 0) != 0) continue;
-    const std::string rest = row.key.substr(kPrefix.size());
-    const std::size_t slash = rest.find('/');
-    const double time = std::strtod(row.value.c_str(), nullptr);
-    if (slash == std::string::npos || !(time > 0) || !std::isfinite(time)) continue;
-    out.push_back({rest.substr(0, slash), rest.substr(slash + 1), Nanoseconds(time),
-                   TimeKind::kMeasured});
+std::vector<ReportBaseline> BaselinesOf(const RunData& data) {
+  std::vector<ReportBaseline> out;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const BaselineRow& row : data.baselines) {  // fastest first
+    if (!(row.time.count() > 0) || !seen.emplace(row.case_name, row.name).second) continue;
+    out.push_back({row.case_name, row.name, row.time, TimeKind::kMeasured});
   }
   return out;
 }
@@ -201,7 +193,7 @@ Floors FloorsOf(const RunData& data, TimeKind kind) {
 }
 
 std::string SummaryJson(const RunData& data, const RunIndex& index,
-                        const std::vector<BaselineRow>& baselines) {
+                        const std::vector<ReportBaseline>& baselines) {
   Json json;
   json["version"] = 1;
   json["run"] = {{"name", Visible(data.run.name)},
@@ -249,25 +241,25 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
 
   json["rounds"] = Json::array();
   for (const RoundRow& row : data.rounds) {
-    json["rounds"].push_back({{"n", row.index},
-                              {"status", Name(row.status)},
-                              {"started_us", Micros(row.started)},
-                              {"finished_us", row.finished ? Json(Micros(*row.finished)) : Json()}});
+    json["rounds"].push_back(
+        {{"n", row.index},
+         {"status", Name(row.status)},
+         {"started_us", Micros(row.started)},
+         {"finished_us", row.finished ? Json(Micros(*row.finished)) : Json()}});
   }
   json["ideas"] = Json::array();
   for (const IdeaRow& row : data.ideas) {
     idea_position.emplace(row.id, static_cast<int>(idea_position.size()));
     const RoundRow* round = data.Find(row.round);
-    json["ideas"].push_back(
-        {{"name", Visible(row.name)},
-         {"round", round != nullptr ? round->index : -1},
-         {"parent", place(position, row.parent)},
-         {"title", Visible(row.title)},
-         {"category", Visible(row.category)},
-         {"rationale", VisibleBlock(row.rationale)},
-         {"expected", row.expected_gain ? Number(*row.expected_gain) : Json()},
-         {"call", row.call.value},
-         {"credit", CreditJson(CreditOf(index.ChildrenOf(row.id)), position)}});
+    json["ideas"].push_back({{"name", Visible(row.name)},
+                             {"round", round != nullptr ? round->index : -1},
+                             {"parent", place(position, row.parent)},
+                             {"title", Visible(row.title)},
+                             {"category", Visible(row.category)},
+                             {"rationale", VisibleBlock(row.rationale)},
+                             {"expected", row.expected_gain ? Number(*row.expected_gain) : Json()},
+                             {"call", row.call.value},
+                             {"credit", CreditJson(CreditOf(index.ChildrenOf(row.id)), position)}});
   }
 
   const CandidateRow* seed = data.Seed();
@@ -322,7 +314,8 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
   json["floors"] = Json::object();
   for (const TimeKind kind : {TimeKind::kModelled, TimeKind::kMeasured}) {
     const Floors floors = FloorsOf(data, kind);
-    Json entry = {{"impossible", OrNull(floors.impossible)}, {"class", OrNull(floors.honest_class)},
+    Json entry = {{"impossible", OrNull(floors.impossible)},
+                  {"class", OrNull(floors.honest_class)},
                   {"cases", Json::array()}};
     const CandidateRow* any = data.Best(kind);
     for (const CaseRow* task_case : scored) {
@@ -335,7 +328,7 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
     json["floors"][std::string(Name(kind))] = std::move(entry);
   }
   json["baselines"] = Json::array();
-  for (const BaselineRow& row : baselines) {
+  for (const ReportBaseline& row : baselines) {
     json["baselines"].push_back({{"case", Visible(row.case_name)},
                                  {"name", Visible(row.name)},
                                  {"time", Number(row.time.count())},
@@ -362,9 +355,9 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
   }
   json["ledger"] = Json::array();
   for (const auto& [kind, total] : totals) {
-    json["ledger"].push_back(
-        {{"kind", Name(kind)}, {"spent", Number(total.settled)},
-         {"promised", Number(total.reserved)}});
+    json["ledger"].push_back({{"kind", Name(kind)},
+                              {"spent", Number(total.settled)},
+                              {"promised", Number(total.reserved)}});
   }
   json["events"] = Json::array();
   for (const EventRow& row : data.events) {
@@ -384,7 +377,6 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
 
 std::string KernelJson(Reader& reader, const RunData& data, const RunIndex& index,
                        const CandidateRow& c) {
-  (void)data;
   Json json;
   json["name"] = Visible(c.name);
   if (c.evaluation) {
@@ -427,6 +419,18 @@ std::string KernelJson(Reader& reader, const RunData& data, const RunIndex& inde
       json["samples"].push_back({Visible(key.first), Name(key.second), std::move(times)});
     }
   }
+  for (const PromotionRow& row : data.promotions) {
+    if (row.challenger != c.id && row.incumbent != c.id) continue;
+    const CandidateRow* challenger = data.Find(row.challenger);
+    const CandidateRow* incumbent = data.Find(row.incumbent);
+    json["contests"].push_back({challenger != nullptr ? Visible(challenger->name) : "?",
+                                incumbent != nullptr ? Visible(incumbent->name) : "?",
+                                eval::Name(row.outcome), row.promoted, Name(row.kind),
+                                Number(row.ratio), Number(row.low), Number(row.high),
+                                Visible(row.why)});
+  }
+  json["profile"] = VisibleBlock(c.profile);
+  json["profile_report"] = TextOr(reader, c.profile_report);
   json["source"] = TextOr(reader, c.source);
   json["plan"] = TextOr(reader, c.plan);
   for (const AttemptRow* attempt : index.AttemptsOf(c.id)) {
@@ -467,8 +471,8 @@ std::string CallJson(Reader& reader, const CallRow& call) {
     }
   } else {
     json["messages"].push_back(
-        {"request", request ? VisibleBlock(*request)
-                            : "(lost: " + Visible(request.error().message) + ")"});
+        {"request",
+         request ? VisibleBlock(*request) : "(lost: " + Visible(request.error().message) + ")"});
   }
   json["reply"] = TextOr(reader, call.reply);
   return Dump(json);

@@ -16,7 +16,7 @@
 namespace grove::results {
 
 // Somebody else's time for a case: a vendor library, PyTorch eager, an earlier record.
-struct BaselineRow {
+struct ReportBaseline {
   std::string case_name;
   std::string name;  // "cublas", "torch.compile"
   Nanoseconds time{0};
@@ -27,10 +27,9 @@ struct BaselineRow {
 // objects with "case", "baseline" or "name", "time_ns" and optionally "kind", or an object that
 // holds such an array. Rows of the baseline "seed" are left out, since the run has its own.
 // kInvalidInput names what is wrong.
-Result<std::vector<BaselineRow>> ParseBaselines(std::string_view json);
-// Those that the run itself keeps: environment rows "baseline/CASE/NAME" with the time in
-// nanoseconds, measured.
-std::vector<BaselineRow> BaselinesOf(const RunData& data);
+Result<std::vector<ReportBaseline>> ParseBaselines(std::string_view json);
+// Those that the run itself keeps; of several for a case and name, on several GPUs, the fastest.
+std::vector<ReportBaseline> BaselinesOf(const RunData& data);
 
 // One line of the spend table.
 struct SpendRow {
@@ -52,7 +51,7 @@ struct Floors {
 Floors FloorsOf(const RunData& data, TimeKind kind);
 
 std::string SummaryJson(const RunData& data, const RunIndex& index,
-                        const std::vector<BaselineRow>& baselines);
+                        const std::vector<ReportBaseline>& baselines);
 
 // Everything of one kernel: verdict, stages, cases, kernels, samples, source, plan, attempts and
 // the ids of its calls. A text that the store has lost is shown as what is missing, not an error.

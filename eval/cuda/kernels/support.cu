@@ -78,7 +78,8 @@ __device__ double Load(int dtype, const u8* data, i64 i) {
 
 // --- inputs (the definition is in eval/inputs.h) ------------------------------------------------
 
-enum { kNormal, kUniform, kConstant, kMixed, kTail };
+enum { kNormal, kUniform, kConstant, kMixed, kTail, kMatrix };
+enum { kDense, kUpper, kRankDeficient, kNearRank, kClustered, kBand, kRowScale, kNearCollinear, kMixture, kDiagonal };
 
 struct Recipe {
   int kind;
@@ -89,6 +90,7 @@ struct Recipe {
   double low, count;    // uniform integers
   i64 inner, tail;
   i64 elements;
+  i64 rows, structure;  // matrices
 };
 
 __device__ float Ln(float z) {
@@ -180,6 +182,90 @@ __device__ double Value(const Recipe& r, u32 word, i64 i) {
   }
 }
 
+// --- matrices -----------------------------------------------------------------------------------
+
+__device__ double PowerOfTen(double x) {
+  const double y = x * 3.321928094887362;
+  const double k = floor(y + 0.5);
+  const double f = (y - k) * 0.6931471805599453;
+  double sum = 1;
+  for (int i = 13; i >= 1; --i) sum = 1 + sum * f / i;
+  return sum * __longlong_as_double((1023 + static_cast<i64>(k)) << 52);
+}
+
+__device__ double Decay(double orders, i64 i, i64 count) {
+  if (count == 1 || orders == 0) return 1;
+  return PowerOfTen(-(orders * static_cast<double>(i)) / static_cast<double>(count - 1));
+}
+
+struct Stream {
+  u64 seed, tensor;
+  __device__ u32 Word(i64 index) const {
+    u32 w[4];
+    const u64 counter = static_cast<u64>(index / 4);
+    Philox(static_cast<u32>(counter), static_cast<u32>(counter >> 32), static_cast<u32>(tensor),
+           static_cast<u32>(tensor >> 32), static_cast<u32>(seed), static_cast<u32>(seed >> 32), w);
+    return w[index % 4];
+  }
+  __device__ double Normal(i64 index) const {
+    return static_cast<double>(StandardNormal(Word(index)));
+  }
+};
+
+__device__ double Boost(i64 r, i64 c, i64 rows, double last) {
+  if (r != c) return 0;
+  if (rows == 1) return 1;
+  return 1 + (last - 1) * static_cast<double>(r) / static_cast<double>(rows - 1);
+}
+
+__device__ int StructureOf(const Recipe& r, const Stream& stream, i64 b, i64 count) {
+  if (r.structure != kMixture) return static_cast<int>(r.structure);
+  const int others[] = {kRankDeficient, kNearRank, kClustered, kBand, kRowScale, kNearCollinear};
+  const u32 word = stream.Word(r.elements + b);
+  if (count >= 2) {
+    const i64 behind = r.elements + count + count * r.rows;
+    const i64 dense = stream.Word(behind) % count;
+    const i64 other = (dense + 1 + stream.Word(behind + 1) % (count - 1)) % count;
+    if (b == dense) return kDense;
+    if (b == other && word % 12 < 6) return others[word / 12 % 6];
+  }
+  return word % 12 < 6 ? kDense : others[word % 12 - 6];
+}
+
+__device__ double MatrixValue(const Recipe& recipe, const Stream& stream, u32 word, i64 i) {
+  const i64 columns = recipe.inner;
+  const i64 c = i % columns;
+  const i64 r = i / columns % recipe.rows;
+  const i64 b = i / (columns * recipe.rows);
+  const i64 count = recipe.elements / (columns * recipe.rows);
+  const double own = static_cast<double>(StandardNormal(word));
+  const int structure = StructureOf(recipe, stream, b, count);
+  if (structure == kRowScale) return own * Decay(recipe.a > 4 ? recipe.a : 4, r, recipe.rows);
+  const double scale = Decay(recipe.a, c, columns);
+  switch (structure) {
+    case kUpper: return r > c ? 0 : (own + Boost(r, c, recipe.rows, 0.25)) * scale;
+    case kRankDeficient: return c >= 3 * columns / 4 ? 0 : own * scale;
+    case kNearRank:
+      if (c < 3 * columns / 4) return own * scale;
+      return (stream.Normal(i - 3 * columns / 4) + 1e-5 * own) * scale;
+    case kClustered: {
+      const i64 half = columns / 2;
+      if (c >= half - 2 && c < half + 2) return own * 3.4526698300124393e-4 * scale;
+      return c >= half ? own * (4 * 0x1p-23) * scale : own * scale;
+    }
+    case kBand: {
+      i64 width = columns / 32;
+      width = width > 32 ? 32 : width < 2 ? 2 : width;
+      if (r - c > width || c - r > width) return 0;
+      return (own + Boost(r, c, recipe.rows, 0.5)) * scale;
+    }
+    case kNearCollinear:
+      return (stream.Normal(recipe.elements + count + b * recipe.rows + r) + 1e-4 * own) * scale;
+    case kDiagonal: return r == c ? own * scale : 0;
+    default: return own * scale;
+  }
+}
+
 extern "C" __global__ void grove_generate(u8* data, Recipe r, u64 seed, u64 tensor) {
   const i64 blocks = (r.elements + 3) / 4;
   const i64 step = static_cast<i64>(gridDim.x) * blockDim.x;
@@ -194,7 +280,12 @@ extern "C" __global__ void grove_generate(u8* data, Recipe r, u64 seed, u64 tens
                                                        StandardNormal(w[2]), StandardNormal(w[3]));
       continue;
     }
-    for (int k = 0; k < 4 && i + k < r.elements; ++k) Store(r.dtype, data, i + k, Value(r, w[k], i + k));
+    for (int k = 0; k < 4 && i + k < r.elements; ++k) {
+      const double v = r.kind == kMatrix
+                           ? Limit(MatrixValue(r, Stream{seed, tensor}, w[k], i + k), r.limit)
+                           : Value(r, w[k], i + k);
+      Store(r.dtype, data, i + k, v);
+    }
   }
 }
 
@@ -624,3 +715,132 @@ extern "C" __global__ void grove_block(const volatile u32* flag, u32 token, u64 
 }
 
 extern "C" __global__ void grove_empty() {}
+
+// --- Householder QR (what is measured: eval/qr_check.h) -----------------------------------------
+
+// Column c of a matrix becomes row c: reflectors are read along their columns.
+extern "C" __global__ void grove_transpose(const float* in, float* out, i64 n, i64 tiles) {
+  __shared__ float tile[32][33];
+  const i64 b = blockIdx.x / (tiles * tiles);
+  const i64 at = blockIdx.x % (tiles * tiles);
+  const i64 r0 = at / tiles * 32;
+  const i64 c0 = at % tiles * 32;
+  in += b * n * n;
+  out += b * n * n;
+  for (int y = threadIdx.x / 32; y < 32; y += blockDim.x / 32) {
+    const int x = threadIdx.x % 32;
+    if (r0 + y < n && c0 + x < n) tile[y][x] = in[(r0 + y) * n + c0 + x];
+  }
+  __syncthreads();
+  for (int y = threadIdx.x / 32; y < 32; y += blockDim.x / 32) {
+    const int x = threadIdx.x % 32;
+    if (c0 + y < n && r0 + x < n) out[(c0 + y) * n + r0 + x] = tile[x][y];
+  }
+}
+
+struct QrColumn {
+  double a_norm1, a_norm2;
+  double qta_norm1;
+  double qr_norm2;
+  double qtq_norm1;
+  double defect;
+  double tail;
+  double non_finite;
+};
+
+__device__ double WarpSum(double v) {
+  for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(0xffffffffu, v, d);
+  return v;
+}
+
+// x := (I - tau v v^T) x, v = 1 at k and `h` below. One warp; x in shared memory.
+__device__ void Reflect(double* x, const float* h, double tau, int k, int n, int lane) {
+  if (tau == 0) return;
+  double s = lane == 0 ? x[k] : 0;
+  for (int i = k + 1 + lane; i < n; i += 32) s += static_cast<double>(h[i]) * x[i];
+  s = WarpSum(s) * tau;
+  for (int i = k + 1 + lane; i < n; i += 32) x[i] -= s * static_cast<double>(h[i]);
+  if (lane == 0) x[k] -= s;
+  __syncwarp();
+}
+
+// One warp a column; `ht` is H transposed. n doubles of shared memory a warp.
+extern "C" __global__ void grove_qr_columns(const float* a, const float* ht, const float* tau, int n,
+                                            i64 columns, QrColumn* out) {
+  extern __shared__ double memory[];
+  const int lane = threadIdx.x % 32;
+  const i64 column = static_cast<i64>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  if (column >= columns) return;
+  double* x = memory + static_cast<i64>(threadIdx.x / 32) * n;
+  const int j = static_cast<int>(column % n);
+  const i64 b = column / n;
+  a += b * n * n;
+  ht += b * n * n;
+  tau += b * n;
+  const float* own = ht + static_cast<i64>(j) * n;
+  QrColumn q;
+
+  double norm1 = 0, norm2 = 0, bad = 0, vtv = 0;
+  for (int i = lane; i < n; i += 32) {
+    const double v = static_cast<double>(a[static_cast<i64>(i) * n + j]);
+    x[i] = v;
+    norm1 += fabs(v);
+    norm2 += v * v;
+    const double h = static_cast<double>(own[i]);
+    if (!(fabs(h) <= 3.5e38)) bad += 1;
+    if (i > j) vtv += h * h;
+  }
+  __syncwarp();
+  if (lane == 0 && !(fabs(static_cast<double>(tau[j])) <= 3.5e38)) bad += 1;
+  q.a_norm1 = WarpSum(norm1);
+  q.a_norm2 = sqrt(WarpSum(norm2));
+  q.non_finite = WarpSum(bad);
+  vtv = 1 + WarpSum(vtv);
+  const double t = static_cast<double>(tau[j]);
+  q.defect = t == 0 ? 0 : fabs(t * vtv - 2);
+  q.tail = 0;
+
+  // Qt a against R.
+  for (int k = 0; k < n; ++k) {
+    if (k == j && t == 0) {
+      double sum = 0;
+      for (int i = j + 1 + lane; i < n; i += 32) sum += x[i] * x[i];
+      q.tail = sqrt(WarpSum(sum));
+    }
+    Reflect(x, ht + static_cast<i64>(k) * n, static_cast<double>(tau[k]), k, n, lane);
+  }
+  double sum = 0;
+  for (int i = lane; i < n; i += 32) {
+    sum += fabs((i <= j ? static_cast<double>(own[i]) : 0.0) - x[i]);
+  }
+  q.qta_norm1 = WarpSum(sum);
+  __syncwarp();
+
+  // Q r against a; reflectors behind column j do not touch it.
+  for (int i = lane; i < n; i += 32) x[i] = i <= j ? static_cast<double>(own[i]) : 0.0;
+  __syncwarp();
+  for (int k = j; k >= 0; --k) {
+    Reflect(x, ht + static_cast<i64>(k) * n, static_cast<double>(tau[k]), k, n, lane);
+  }
+  sum = 0;
+  for (int i = lane; i < n; i += 32) {
+    const double d = static_cast<double>(a[static_cast<i64>(i) * n + j]) - x[i];
+    sum += d * d;
+  }
+  q.qr_norm2 = sqrt(WarpSum(sum));
+  __syncwarp();
+
+  // Qt Q e against e.
+  for (int i = lane; i < n; i += 32) x[i] = i == j ? 1.0 : 0.0;
+  __syncwarp();
+  for (int k = j; k >= 0; --k) {
+    Reflect(x, ht + static_cast<i64>(k) * n, static_cast<double>(tau[k]), k, n, lane);
+  }
+  for (int k = 0; k < n; ++k) {
+    Reflect(x, ht + static_cast<i64>(k) * n, static_cast<double>(tau[k]), k, n, lane);
+  }
+  sum = 0;
+  for (int i = lane; i < n; i += 32) sum += fabs(x[i] - (i == j ? 1.0 : 0.0));
+  q.qtq_norm1 = WarpSum(sum);
+  if (lane == 0) out[column] = q;
+}

@@ -91,6 +91,7 @@ async function begin() {
   run = link(await source.summary());
   header();
   await draw(false);
+  document.body.dataset.drawnAt = String(performance.now());
   document.body.dataset.ready = "yes";
   if (source.live) follow();
 }

@@ -141,18 +141,19 @@ function bars(rows, label) {
       h("span", { class: "bar-value" }, row.label))));
 }
 
-// Every timed execution: one strip per case and mode, the parent's beneath in outline.
+// Every timed execution: one strip per case and mode, the parent's beneath. Cases differ by orders of
+// magnitude, so each strip is in shares of its `base`, this kernel's median.
 function stripPlot(rows) {
   const width = widthOf(1130), rowHeight = 46;
   const names = Math.min(150, width * 0.3);
   const height = rows.length * rowHeight + 40;
   const svg = d3.select(s("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img",
     "aria-label": "All timing samples; the table below says the same" }));
-  const all = rows.flatMap((row) => row.times);
-  const x = d3.scaleLinear().domain(d3.extent(all)).nice().range([names, width - 14]);
+  const all = rows.flatMap((row) => row.times.map((t) => t / row.base));
+  const x = d3.scaleLinear().domain(d3.extent(all)).nice().range([names, width - 24]);
   if (d3.min(all) === d3.max(all)) x.domain([d3.min(all) * 0.95, d3.max(all) * 1.05]);
   svg.append("g").attr("class", "axis").attr("transform", `translate(0,${height - 30})`)
-    .call(d3.axisBottom(x).ticks(width < 500 ? 3 : 6).tickFormat((t) => time(t)));
+    .call(d3.axisBottom(x).ticks(width < 500 ? 4 : 8).tickFormat((t) => d3.format(".4~g")(t) + "x"));
   rows.forEach((row, at) => {
     const top = at * rowHeight + 6;
     svg.append("text").attr("class", "strip-name").attr("x", 2).attr("y", top + 16).text(cut(row.name, 22));
@@ -161,8 +162,8 @@ function stripPlot(rows) {
       .attr("y1", top + rowHeight - 6).attr("y2", top + rowHeight - 6);
     const y = (i) => top + 6 + ((i * 0.61803) % 1) * (rowHeight - 18);
     svg.append("path").attr("class", "dots" + (row.parent ? " parent" : ""))
-      .attr("d", row.times.map((t, i) => `M${x(t).toFixed(1)},${y(i).toFixed(1)}h0`).join(""));
-    const middle = d3.median(row.times);
+      .attr("d", row.times.map((t, i) => `M${x(t / row.base).toFixed(1)},${y(i).toFixed(1)}h0`).join(""));
+    const middle = d3.median(row.times) / row.base;
     svg.append("line").attr("class", "median").attr("x1", x(middle)).attr("x2", x(middle))
       .attr("y1", top).attr("y2", top + rowHeight - 8);
   });

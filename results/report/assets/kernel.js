@@ -248,18 +248,30 @@ async function numbers(run, source, c, page) {
     const rows = [];
     const parents = c.parentRow && c.parentRow.score ? (await source.kernel(c.parentRow)).samples || [] : [];
     for (const [name, mode, times] of page.samples) {
-      rows.push({ name: `${name} ${mode}`, note: `${times.length} samples`, times });
+      const base = d3.median(times);
+      rows.push({ name: `${name} ${mode}`, note: `${time(base)}, ${times.length} samples`, times, base });
       const same = parents.find(([n, m]) => n === name && m === mode);
-      if (same) rows.push({ name: `parent ${name}`, note: `${same[2].length} samples`, times: same[2], parent: true });
+      if (same) rows.push({ name: `parent ${name}`, note: `${time(d3.median(same[2]))}, ${same[2].length} samples`,
+        times: same[2], base, parent: true });
     }
     out.append(figure("Timing samples", stripPlot(rows), () => table(["strip", "samples", "least", "median", "most", "all, in order (us)"],
       rows.map((row) => [row.name, row.times.length, time(d3.min(row.times)), time(d3.median(row.times)), time(d3.max(row.times)),
         row.times.map((t) => (t / 1000).toFixed(3)).join(" ")]), { label: "Timing samples" }),
-      "Every execution that was kept; the line is the median."));
+      "Every execution that was kept, as a multiple of this kernel's median; the line is the median."));
   } else if (c.score && c.kind === "modelled") {
     out.append(h("p", { class: "dim pad" }, "No samples: this time is the model's, nothing was executed against a clock."));
   }
+  if (page.contests) {
+    out.append(h("section", { class: "card" }, h("h3", {}, "Measured side by side"), table(
+      ["challenger", "incumbent", "outcome", "challenger's time", "between", "why"],
+      page.contests.map(([challenger, incumbent, outcome, promoted, kind, r, low, high, why]) => [
+        kernelLink(challenger), kernelLink(incumbent), words(outcome) + (promoted ? ", promoted" : ""),
+        r.toFixed(3) + "x the incumbent's, " + kind, `${low.toFixed(3)} – ${high.toFixed(3)}`, why]),
+      { label: "Contests" })));
+  }
   const more = [];
+  if (page.profile || page.profile_report) more.push(lazyDetails("Profile", () =>
+    h("pre", { class: "prose" }, [page.profile, page.profile_report].filter(Boolean).join("\n\n"))));
   if (page.kernels) more.push(lazyDetails("Compiled kernels", () => table(
     ["entry", "case", "registers", "spill stores", "spill loads", "static shared", "dynamic shared", "stack"],
     page.kernels.map((k) => [k[0], k[1], k[2], ...k.slice(3).map(bytes)]), { label: "Compiled kernels" })));

@@ -41,17 +41,19 @@ async function send(path, body) {
 function hintsCard(run, source) {
   const card = h("section", { class: "card" }, h("h2", {}, "Hints"));
   if (source.live && run.run.live) {
-    const text = h("textarea", { id: "hint-text", "aria-label": "A hint, question or goal for the search",
-      placeholder: "A hint for the next round, a question, or a goal such as: best below 500 us" });
+    const text = h("textarea", { id: "hint-text", "aria-label": "A hint or goal for the search",
+      placeholder: "A hint for the next ideas, or a goal such as: case n512 below 500 us" });
     const kind = h("select", { id: "hint-kind", "aria-label": "Kind" },
-      ["hint", "question", "goal"].map((name) => h("option", {}, name)));
+      ["hint", "goal"].map((name) => h("option", {}, name)));
     const act = async (what) => { try { say(await what()); } catch (error) { say(error.message); } };
     card.append(h("form", { class: "hint-form", onsubmit: (event) => {
       event.preventDefault();
-      if (text.value.trim()) act(async () => { const said = await send("/hint", { kind: kind.value, text: text.value }); text.value = ""; return said; });
+      if (text.value.trim()) act(async () => { const said = await send("/control", { kind: kind.value, text: text.value }); text.value = ""; return said; });
     } }, text, h("div", { class: "inline" }, kind, h("button", { type: "submit", id: "hint-send" }, "Send"),
+      h("button", { type: "button", onclick: () => act(() => send("/control", { kind: "pause" })) }, "Pause"),
+      h("button", { type: "button", onclick: () => act(() => send("/control", { kind: "continue" })) }, "Continue"),
       h("button", { type: "button", id: "stop", onclick: () => {
-        if (confirm("Stop the run? It can be resumed.")) act(() => send("/stop", {}));
+        if (confirm("Stop the run? It can be resumed.")) act(() => send("/control", { kind: "stop" }));
       } }, "Stop the run"), token() ? null : h("span", { class: "dim" }, "Read only: open the address with the token that grove serve printed."))));
   }
   card.append(hintTable(run));
