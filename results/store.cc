@@ -285,7 +285,7 @@ Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
   auto made = Impl::Make(aside, start, clock, options);
   if (!made) {
     std::filesystem::remove_all(aside, error);
-    return Fail(std::move(made.error()));
+    return Fail(std::move(made.error()), fmt::format("making run {}", folder.string()));
   }
   made->reset();  // SQLite finds its side files by name
   std::filesystem::rename(aside, folder, error);

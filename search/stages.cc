@@ -16,6 +16,7 @@ namespace flow = tbb::flow;
 struct Job {
   eval::Evaluator::Steps steps;
   Stages::Done done;
+  Result<eval::Evaluation> result;
 };
 using JobPtr = std::shared_ptr<Job>;
 using Node = flow::function_node<JobPtr, flow::continue_msg>;
@@ -32,7 +33,7 @@ struct Stages::Impl {
   Impl(const eval::Evaluator& from, const StageLimits& limits, std::stop_token token)
       : evaluator(from),
         stop(std::move(token)),
-        slots(limits.compile + limits.check + limits.time),
+        slots(limits.compile + limits.check + limits.time + 1),
         // Steps wait for compilers and GPUs, so there are more of them than cores.
         threads(tbb::global_control::max_allowed_parallelism,
                 std::max<std::size_t>(
@@ -42,19 +43,24 @@ struct Stages::Impl {
         arena(slots, 0) {
     arena.execute([&] {
       graph.emplace();
+      // Apart, so that what a verdict leads to never holds a step up.
+      finish.emplace(*graph, flow::unlimited, [](const JobPtr& job) {
+        job->done(std::move(job->result));
+        return flow::continue_msg();
+      });
       time.emplace(*graph, limits.time, [this](const JobPtr& job) {
-        Step(*job, nullptr, job, [](Job& j) -> Result<bool> {
+        Step(job, nullptr, [](Job& j) -> Result<bool> {
           if (auto timed = j.steps.Time(); !timed) return Failure(std::move(timed.error()));
           return true;
         });
         return flow::continue_msg();
       });
       check.emplace(*graph, limits.check, [this](const JobPtr& job) {
-        Step(*job, &*time, job, [](Job& j) { return j.steps.Check(); });
+        Step(job, &*time, [](Job& j) { return j.steps.Check(); });
         return flow::continue_msg();
       });
       compile.emplace(*graph, limits.compile, [this](const JobPtr& job) {
-        Step(*job, &*check, job, [](Job& j) { return j.steps.Compile(); });
+        Step(job, &*check, [](Job& j) { return j.steps.Compile(); });
         return flow::continue_msg();
       });
     });
@@ -65,17 +71,24 @@ struct Stages::Impl {
   }
 
   template <typename F>
-  void Step(Job& job, Node* next, const JobPtr& pointer, F step) {
-    if (stop.stop_requested()) return job.done(Fail(ErrorCode::kCancelled, "interrupted"));
-    Result<bool> ended = false;
-    // A step that waits for its own parallel work must not pick up another program's step.
-    tbb::this_task_arena::isolate([&] { ended = step(job); });
-    if (!ended) return job.done(Failure(std::move(ended.error())));
-    if (!*ended && next != nullptr) {
-      next->try_put(pointer);
+  void Step(const JobPtr& job, Node* next, F step) {
+    Result<bool> ended = true;
+    if (stop.stop_requested()) {
+      ended = Fail(ErrorCode::kCancelled, "interrupted");
+    } else {
+      // A step that waits for its own parallel work must not pick up another program's step.
+      tbb::this_task_arena::isolate([&] { ended = step(*job); });
+    }
+    if (ended && !*ended && next != nullptr) {
+      next->try_put(job);
       return;
     }
-    job.done(job.steps.Take());
+    if (ended) {
+      job->result = job->steps.Take();
+    } else {
+      job->result = Failure(std::move(ended.error()));
+    }
+    finish->try_put(job);
   }
 
   const eval::Evaluator& evaluator;
@@ -84,7 +97,7 @@ struct Stages::Impl {
   tbb::global_control threads;
   tbb::task_arena arena;
   std::optional<flow::graph> graph;
-  std::optional<Node> time, check, compile;
+  std::optional<Node> finish, time, check, compile;
 };
 
 Stages::Stages(const eval::Evaluator& evaluator, const StageLimits& limits, std::stop_token stop)
@@ -93,7 +106,7 @@ Stages::~Stages() = default;
 
 void Stages::Submit(codegen::KernelProgram program, Done done) {
   impl_->compile->try_put(std::make_shared<Job>(
-      Job{impl_->evaluator.Begin(std::move(program)), std::move(done)}));
+      Job{impl_->evaluator.Begin(std::move(program)), std::move(done), {}}));
 }
 
 }  // namespace grove::search

@@ -219,7 +219,9 @@ TEST_P(CheckTest, FindsIt) {
 INSTANTIATE_TEST_SUITE_P(
     Damages, CheckTest,
     ::testing::Values(
-        Damage{"NoStages", "DELETE FROM stages WHERE candidate = 2", "without any stage"},
+        Damage{"NoStages",
+               "DELETE FROM stages WHERE candidate = (SELECT min(id) FROM candidates WHERE id > 1)",
+               "without any stage"},
         Damage{"Orphan", "INSERT INTO stages VALUES (999, 0, 'parse', '', 'pass', 1.0)",
                "refers to nothing in candidates"},
         Damage{"LostText", "DELETE FROM texts WHERE hash = (SELECT reply FROM calls WHERE id = 2)",
@@ -234,11 +236,14 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"HugeText", "UPDATE texts SET size_bytes = 1 << 60 WHERE rowid = 3",
                "impossible size"},
         Damage{"HalfVerdict",
-               "UPDATE candidates SET status = 'received', verdict = NULL WHERE id = 3",
+               "UPDATE candidates SET status = 'received', verdict = NULL WHERE id = (SELECT "
+               "min(id) FROM candidates WHERE id > 1)",
                "has stages without a verdict"},
         Damage{"NoReply", "UPDATE calls SET reply = NULL WHERE id = 1",
                "without a reply or its end"},
-        Damage{"Renamed", "UPDATE candidates SET name = 'r9.i9.b9' WHERE id = 3",
+        Damage{"Renamed",
+               "UPDATE candidates SET name = 'r9.i9.b9' WHERE id = (SELECT min(id) FROM candidates "
+               "WHERE id > 1)",
                "not its place in the tree"},
         Damage{"LostSample", "DELETE FROM samples WHERE candidate = 1 AND ordinal = 1",
                "gaps in its samples"},
