@@ -27,6 +27,7 @@
 #include "base/files.h"
 #include "codegen/compile_farm.h"
 #include "codegen/program.h"
+#include "eval/cuda/baselines.h"
 #include "eval/cuda/cuda_device.h"
 #include "eval/cuda/doctor.h"
 #include "eval/evaluator.h"
@@ -414,7 +415,9 @@ int BaselineOf(const std::string& name) {
   std::size_t index = 0;
   while (index + 1 < task.cases.size() && task.cases[index].role != seeds::CaseRole::kScored)
     ++index;
-  for (const auto& baseline : Must(grove::cuda::MeasureBaselines(0, *farm, task, index))) {
+  const auto report = Must(grove::cuda::MeasureBaselines(0, *farm, task, index));
+  for (const std::string& problem : report.problems) fmt::print("baseline {}\n", problem);
+  for (const auto& baseline : report.baselines) {
     fmt::print("baseline {}/{} {} ({}): {:.2f} us [{:.2f}, {:.2f}], {} samples\n", name,
                task.cases[index].name, baseline.name, baseline.version,
                baseline.median.count() / 1e3, baseline.min.count() / 1e3, baseline.q3.count() / 1e3,

@@ -30,7 +30,8 @@ double Seconds(Moment from, Moment to) { return std::chrono::duration<double>(to
 // Takes its time, and knows when it was at work.
 class SlowDevice final : public eval::Device {
  public:
-  std::string name() const override { return "cuda:fake"; }  // measures: one timing at once
+  std::string name() const override { return "slow"; }
+  std::vector<eval::GpuIdentity> gpus() const override { return {{}}; }  // one timing at once
   const eval::DeviceSpec& spec() const override { return fake_.spec(); }
   codegen::DeviceLimits limits() const override { return {}; }
   Result<eval::CheckOutcome> Check(const eval::CheckRequest& request) override {

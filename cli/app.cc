@@ -14,7 +14,9 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/inspect_app.h"
+#include "cli/rank_command.h"
 #include "cli/interrupt.h"
+#include "cli/steer_app.h"
 
 namespace grove::cli {
 namespace {
@@ -24,6 +26,7 @@ Examples:
   grove run softmax --rounds 3        a search on this machine, no GPU and no API key needed
   grove tree                          the idea tree of the last run
   grove show best                     its best kernel: code, plan, idea, numbers
+  grove hint softmax-1 "try cp.async" a word to a run that is under way
   grove eval softmax my.cu my.json    one kernel by hand
 
 Exit codes: 0 done, 1 the kernel or run failed, 2 bad input, 3 the machine failed, 130 interrupted.)";
@@ -61,7 +64,8 @@ std::string Suggestion(const CLI::App& app, const std::vector<std::string>& argu
 }
 
 void AddBenchOptions(CLI::App& app, WorkbenchOptions& bench) {
-  app.add_option("--device", bench.device, "auto, emulator, cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", bench.device, "auto, emulator, cuda, cuda:N, cuda:N,M or all")
+      ->capture_default_str();
   app.add_option("--gpu", bench.gpu, "the GPU whose time is modelled (grove devices)")
       ->capture_default_str();
 }
@@ -88,7 +92,11 @@ int Dispatch(int argc, const char* const* argv) {
 
   RunOptions run;
   auto* run_app = app.add_subcommand("run", "search for a faster kernel of a task");
-  run_app->add_option("task", run.config.task, "what to make fast (grove tasks)")->required();
+  run_app->add_option("task", run.tasks,
+                      "what to make fast (grove tasks); several, as TASK or TASK=WEIGHT, share "
+                      "the budget");
+  run_app->add_option("--batch", run.batch, "file with tasks, weights and limits (docs/search.md)")
+      ->check(CLI::ExistingFile);
   run_app->add_option("--name", run.name, "name of the run (default: TASK-N)");
   run_app->add_option("--rounds", run.config.rounds, "rounds")->capture_default_str();
   run_app->add_option("--ideas", run.config.ideas, "ideas per frontier kernel")
@@ -109,7 +117,21 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--cases", run.config.cases,
                    "scored or extra cases that count (default: the suite's scored ones)")
       ->delimiter(',');
+  run_app->add_flag("--screen{1}", run.config.screen,
+                    "run every candidate in the emulator before it reaches a GPU");
   AddBenchOptions(*run_app, common.bench);
+
+  run_app
+      ->add_option("--goal", run.config.goals,
+                   "ends the run when met: 'case n512 < 5000us', '2x over seed', '90% of floor'")
+      ->allow_extra_args(false);
+  run_app->add_option("--policy", run.config.policy, "beam, greedy, islands or puct")
+      ->capture_default_str();
+  run_app
+      ->add_option("--reserve", run.config.reserve,
+                   "places for promising but slower kernels, beside the frontier")
+      ->capture_default_str();
+  const SteerApp steer(app);
 
   std::string resume_run;
   auto* resume_app = app.add_subcommand("resume", "go on with a run that stopped or was killed");
@@ -122,6 +144,7 @@ int Dispatch(int argc, const char* const* argv) {
   tree_app->add_option("--depth", tree.depth, "1 rounds, 2 ideas, 3 candidates")
       ->check(CLI::Range(1, 3));
   tree_app->add_flag("--best-path", tree.best_path, "only what led to the best kernel");
+  tree_app->add_flag("--explain", tree.explain, "why each kernel was kept or pruned");
 
   std::string kernel;
   std::string show_run;
@@ -149,6 +172,7 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--profile", common.bench.profile,
                    "of the task's checker: strict or competition (default: the task's)")
       ->check(CLI::IsMember({"strict", "competition"}));
+  eval_app->add_flag("--screen", common.bench.screen, "in the emulator first, then on the GPU");
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);
 
@@ -173,11 +197,30 @@ int Dispatch(int argc, const char* const* argv) {
   doctor_app->add_option("--device", common.bench.device, "auto or cuda:N")->capture_default_str();
   BaselineOptions baseline;
   auto* baseline_app =
-      app.add_subcommand("baseline", "the vendor library's and the seed's time for a task");
+      app.add_subcommand("baseline", "measure what a task is compared with, and keep it");
   baseline_app->add_option("task", baseline.task, "the task")->required();
+  auto* torch =
+      baseline_app->add_flag("--torch", baseline.torch, "also PyTorch, eager and torch.compile");
+  baseline_app->add_option("--python", baseline.python, "the interpreter that has PyTorch")
+      ->envname("GROVE_PYTHON");
+  baseline_app
+      ->add_option("--import", baseline.import,
+                   "take in what torch_baseline.py wrote, measure nothing")
+      ->excludes(torch);
   baseline_app->add_option("--cases", common.bench.cases, "scored cases (default: all)")
       ->delimiter(',');
+  baseline_app->add_option("--suite", common.bench.suite, "whose cases");
   AddBenchOptions(*baseline_app, common.bench);
+  ProfileOptions profile;
+  auto* profile_app = app.add_subcommand(
+      "profile", "one kernel closer: modes, launches, instructions, hardware counters");
+  profile_app->add_option("kernel", profile.kernel, "as for show")->required();
+  profile_app->add_option("--run", profile.run, "the run (default: the last one)");
+  profile_app->add_option("--case", profile.case_name, "a scored case (default: the first)");
+  AddBenchOptions(*profile_app, common.bench);
+
+  RankCommandOptions rank;
+  auto* rank_app = AddRank(app, rank);
 
   GauntletCommandOptions gauntlet;
   auto* gauntlet_app =
@@ -213,6 +256,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (tree_app->parsed()) return TreeCommand(tree, common);
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
   if (const auto code = inspect.Run(common)) return *code;
+  if (const auto code = steer.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);
@@ -222,7 +266,9 @@ int Dispatch(int argc, const char* const* argv) {
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);
+  if (rank_app->parsed()) return RankCommand(rank, common.json);
   if (gauntlet_app->parsed()) return GauntletCommand(gauntlet, common);
+  if (profile_app->parsed()) return ProfileCommand(profile, common);
   return kExitBadInput;
 }
 

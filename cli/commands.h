@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string>
 #include <vector>
+#include <vector>
 
 #include "cli/workbench.h"
 #include "search/config.h"
@@ -22,7 +23,10 @@ struct Common {
 
 struct RunOptions {
   search::SearchConfig config;
-  std::string name;  // empty = TASK-N, the first free N
+  std::string name;  // empty = TASK-N (batch-N), the first free N
+  // Tasks as "NAME" or "NAME=WEIGHT"; one without a batch file is a run, others make a batch.
+  std::vector<std::string> tasks;
+  std::filesystem::path batch;  // a batch file (search/batch.h); may be empty
 };
 int RunCommand(const RunOptions& options, const Common& common);
 
@@ -34,6 +38,7 @@ struct TreeCommandOptions {
   int round = -1;  // -1 = all
   int depth = -1;  // -1 = all
   bool best_path = false;
+  bool explain = false;  // why each kernel was kept or not
 };
 int TreeCommand(const TreeCommandOptions& options, const Common& common);
 
@@ -119,7 +124,8 @@ struct LintCommandOptions {
 };
 int TasksLintCommand(const LintCommandOptions& options, const Common& common);
 
-// Makes the folder of a task of that name, from the template, in the tasks folder or the present one.
+// Makes the folder of a task of that name, from the template, in the tasks folder or the present
+// one.
 int TasksNewCommand(const std::string& name, const Common& common);
 
 struct GauntletCommandOptions {
@@ -135,7 +141,17 @@ int DoctorCommand(const Common& common);
 
 struct BaselineOptions {
   std::string task;
+  bool torch = false;            // also PyTorch, through scripts/torch_baseline.py
+  std::string python;            // the interpreter that has torch; empty = python3 on PATH
+  std::filesystem::path import;  // output of torch_baseline.py to take in, instead of measuring
 };
 int BaselineCommand(const BaselineOptions& options, const Common& common);
+
+struct ProfileOptions {
+  std::string kernel;     // as ShowCommand's
+  std::string run;        // empty = the one written last
+  std::string case_name;  // a scored case; empty = the first
+};
+int ProfileCommand(const ProfileOptions& options, const Common& common);
 
 }  // namespace grove::cli

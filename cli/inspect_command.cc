@@ -12,12 +12,31 @@
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
 #include "cli/terminal.h"
+#include "codegen/program.h"
 #include "results/format.h"
 #include "results/show.h"
 #include "results/store.h"
 #include "results/tree.h"
+#include "search/policy.h"
 
 namespace grove::cli {
+
+namespace {
+
+// The policy that chose, to ask it why. None when the run names one that this grove does not have.
+std::unique_ptr<search::Policy> PolicyOf(OpenedRun& run) {
+  auto config = search::ConfigFromJson(run.data.run.config);
+  if (!config) return nullptr;
+  auto policy = search::MakePolicy(*config, [&run](const results::CandidateRow& row) {
+    auto texts = results::LoadTexts(*run.reader, row);
+    if (!texts) return std::int64_t{0};
+    const auto program = codegen::MakeProgram(texts->source, texts->plan);
+    return program ? static_cast<std::int64_t>(program->size()) : std::int64_t{0};
+  });
+  return policy ? std::move(*policy) : nullptr;
+}
+
+}  // namespace
 
 int TreeCommand(const TreeCommandOptions& options, const Common& common) {
   auto run = OpenRun(common.runs, options.run);
@@ -44,6 +63,12 @@ int TreeCommand(const TreeCommandOptions& options, const Common& common) {
   }
   if (options.depth > 0) tree.depth = options.depth;
   tree.best_path = options.best_path;
+  const std::unique_ptr<search::Policy> policy = PolicyOf(*run);
+  if (options.explain && policy) {
+    tree.explain = [&](const results::CandidateRow& candidate) {
+      return search::Explain(run->data, candidate, *policy);
+    };
+  }
   fmt::print("{}", results::RenderTree(run->data, tree));
   return kExitDone;
 }
@@ -67,6 +92,9 @@ int ShowCommand(const std::string& kernel, const std::string& run_name, const Co
   }
   results::ShowOptions options;
   if (const int width = TerminalWidth(stdout); width > 0) options.width = width;
+  const std::unique_ptr<search::Policy> policy = PolicyOf(*run);
+  const std::string why = policy ? search::Explain(run->data, **candidate, *policy) : "";
+  if (!why.starts_with("kept")) options.pruned = why;
   fmt::print("{}", results::RenderCandidate(run->data, **candidate, *texts, options));
   return kExitDone;
 }

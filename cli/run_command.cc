@@ -1,22 +1,30 @@
 // `grove run` and `grove resume`.
+#include <charconv>
 #include <cstdio>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/share.h"
 #include "base/suggest.h"
+#include "cli/batch_command.h"
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
+#include "cli/known_baselines.h"
 #include "cli/terminal.h"
+#include "codegen/program.h"
+#include "eval/device_group.h"
 #include "llm/playbook_client.h"
 #include "results/format.h"
 #include "results/store.h"
 #include "results/tree.h"
+#include "search/goals.h"
 #include "search/search.h"
+#include "search/steering.h"
 
 namespace grove::cli {
 namespace {
@@ -38,6 +46,10 @@ Result<std::unique_ptr<llm::Client>> MakeClient(const std::string& model) {
 std::vector<results::EnvironmentRow> EnvironmentOf(Workbench& bench) {
   std::vector<results::EnvironmentRow> rows;
   rows.push_back({"device", bench.device->name()});
+  for (const eval::GpuIdentity& gpu : bench.device->gpus()) {
+    rows.push_back({"gpu " + gpu.uuid,
+                    fmt::format("cuda:{} {}, driver {}", gpu.ordinal, gpu.name, gpu.driver)});
+  }
   rows.push_back({"gpu", bench.device->spec().name});
   rows.push_back({"arch", bench.device->spec().arch});
   if (auto version = bench.compiler->Version()) rows.push_back({"compiler", *version});
@@ -79,13 +91,49 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
                results::FormatRatio(*summary.seed_time / *summary.best_time),
                results::FormatTime(*summary.seed_time), run, summary.best);
   }
-  if (summary.status == results::RunStatus::kInterrupted) {
+  if (summary.status != results::RunStatus::kFinished) {
     fmt::print("go on with: grove resume {}\n", run);
   }
 }
 
+// The task's seed on every GPU of a group: times of one run are compared with each other, so the
+// run's environment says how far the GPUs agree.
+Status CompareMembers(Workbench& bench, results::Store& store, search::Observer& observer) {
+  auto* group = dynamic_cast<eval::DeviceGroup*>(bench.device.get());
+  if (group == nullptr) return {};
+  auto seed = codegen::MakeProgram(bench.task.seed.source, bench.task.seed.plan);
+  if (!seed) return Failure(std::move(seed.error()));
+  std::vector<results::EnvironmentRow> rows;
+  std::optional<Nanoseconds> first;
+  for (std::size_t i = 0; i < group->size(); ++i) {
+    eval::Device& member = group->member(i);
+    eval::EvaluatorOptions options;
+    options.arch = member.spec().arch;
+    auto evaluator = eval::Evaluator::Create(bench.task, *bench.compiler, member, options);
+    if (!evaluator) return Failure(std::move(evaluator.error()));
+    auto evaluation = (*evaluator)->Evaluate(*seed);
+    if (!evaluation) return Fail(std::move(evaluation.error()), member.name());
+    if (!evaluation->score) {
+      return Fail(ErrorCode::kInvalidInput,
+                  fmt::format("the seed does not pass on {}: {}", member.name(),
+                              evaluation->verdict.message));
+    }
+    const Nanoseconds time = *evaluation->score;
+    if (!first) first = time;
+    for (const eval::GpuIdentity& gpu : member.gpus()) {
+      rows.push_back({"seed on " + gpu.uuid, results::FormatTime(time)});
+    }
+    observer.Line(fmt::format("{} runs the seed in {} ({:+.1f}% of {}'s time)", member.name(),
+                              results::FormatTime(time), 100 * (time / *first - 1),
+                              group->member(0).name()));
+  }
+  return store.SetEnvironment(rows);
+}
+
 int Search(const std::string& name, Workbench& bench, llm::Client& client, results::Store& store,
            const search::SearchConfig& config, const Common& common) {
+  const std::vector<results::BaselineRow> baselines = KnownBaselines(bench, common);
+  if (auto set = store.SetBaselines(baselines); !set) return Complain(set.error());
   std::optional<search::SearchSummary> summary;
   {
     // The live line belongs to the search alone: it is gone before the summary is printed.
@@ -94,9 +142,18 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
         fmt::format("{}: {} on {} by the {}; {} rounds x {} ideas x {} branches, frontier {}", name,
                     bench.task.title, bench.device->spec().name, bench.device->name(),
                     config.rounds, config.ideas, config.branches, config.frontier));
+    if (!bench.device->gpus().empty() && baselines.empty()) {
+      observer.Line(
+          fmt::format("no baseline is known for this GPU; measure them with: grove "
+                      "baseline {}",
+                      bench.task.name));
+    }
+    if (auto compared = CompareMembers(bench, store, observer); !compared) {
+      return Complain(compared.error());
+    }
     const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
                                     store,      observer};
-    auto done = search::RunSearch(parts, config, common.stop);
+    auto done = search::RunSteered(parts, config, common.stop);
     if (!done) {
       observer.Line(fmt::format("the run is as it was; go on with: grove resume {}", name));
       return Complain(done.error());
@@ -105,7 +162,7 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
   }
   PrintSummary(name, *summary, common);
   if (summary->status == results::RunStatus::kInterrupted) return kExitInterrupted;
-  return kExitDone;
+  return kExitDone;  // a stop that was asked for is no failure
 }
 
 WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& common) {
@@ -117,13 +174,116 @@ WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& 
   options.seed = config.seed;
   options.suite = config.suite;
   options.cases = config.cases;
+  options.screen = config.screen != 0;
   return options;
 }
 
 }  // namespace
 
+namespace {
+
+// A task's next rounds in a batch: its run is made or gone on with until `rounds` are finished.
+int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, int rounds,
+                  const Common& common) {
+  search::SearchConfig config = whole;
+  auto client = MakeClient(config.model);
+  if (!client) return Complain(client.error());
+  auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
+  if (!bench) return Complain(bench.error());
+  const SystemClock clock;
+  std::error_code error;
+  const bool there = std::filesystem::is_regular_file(common.runs / name / "run.db", error);
+  auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
+  start.environment = EnvironmentOf(**bench);
+  auto store = there ? results::Store::Open(common.runs, name, clock)
+                     : results::Store::Create(common.runs, start, clock);
+  if (!store) return Complain(store.error());
+  if (auto running = (*store)->SetStatus(results::RunStatus::kRunning, "its turn in the batch");
+      !running) {
+    return Complain(running.error());
+  }
+  config.rounds = rounds;
+  TerminalObserver observer(stderr, common.quiet);
+  const search::SearchParts parts{
+      (*bench)->task, *(*bench)->evaluator, *(*bench)->device, **client, **store, observer};
+  auto summary = search::RunSteered(parts, config, common.stop);
+  if (!summary) return Complain(summary.error());
+  if (summary->status != results::RunStatus::kFinished) return kExitInterrupted;
+  if (summary->rounds < rounds || rounds >= whole.rounds) return kExitDone;  // it has ended
+  if (auto waits =
+          (*store)->SetStatus(results::RunStatus::kStopped, "waits for its turn in the batch");
+      !waits) {
+    return Complain(waits.error());
+  }
+  return kExitDone;
+}
+
+RunOne BatchRunner(const Common& common) {
+  return [&common](const std::string& run, const search::SearchConfig& config, int rounds) {
+    return RunOneOfBatch(run, config, rounds, common);
+  };
+}
+
+int StartBatch(const RunOptions& options, const Common& common) {
+  search::BatchSpec spec;
+  if (!options.batch.empty()) {
+    auto text = ReadFile(options.batch, 1 << 20);
+    if (!text) return Complain(text.error());
+    auto parsed = search::ParseBatch(*text, options.batch.string());
+    if (!parsed) return Complain(parsed.error());
+    spec = std::move(*parsed);
+  }
+  for (const std::string& text : options.tasks) {
+    search::BatchTask task;
+    const auto equals = text.find('=');
+    task.name = text.substr(0, equals);
+    task.suite = options.config.suite;
+    task.cases = options.config.cases;
+    if (equals != std::string::npos) {
+      const char* const end = text.data() + text.size();
+      const auto [rest, bad] = std::from_chars(text.data() + equals + 1, end, task.weight);
+      if (bad != std::errc() || rest != end) {
+        return Complain({ErrorCode::kInvalidInput,
+                         fmt::format("'{}': a task is written TASK or TASK=WEIGHT", text)});
+      }
+    }
+    spec.tasks.push_back(std::move(task));
+  }
+  spec.config = options.config;
+  if (!common.bench.tasks.empty()) {
+    spec.config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
+  }
+  // Every task is there before anything is written.
+  for (const search::BatchTask& task : spec.tasks) {
+    search::SearchConfig config = spec.config;
+    config.suite = task.suite;
+    config.cases = task.cases;
+    auto loaded = seeds::LoadTask(
+        config.tasks.empty() ? seeds::DefaultTasksFolder() : std::filesystem::path(config.tasks),
+        task.name);
+    if (!loaded) return Complain(loaded.error());
+    if (auto cases = seeds::SelectCases(*loaded, task.suite, task.cases); !cases) {
+      return Complain(cases.error());
+    }
+    if (config.model == "playbook") {
+      if (auto known = llm::CheckPlaybookKnows(*loaded, ShareFolder("playbook")); !known) {
+        return Complain(known.error());
+      }
+    }
+  }
+  const std::string name = options.name.empty() ? FreeName(common.runs, "batch") : options.name;
+  return BatchCommand(name, spec, BatchRunner(common), common);
+}
+
+}  // namespace
+
 int RunCommand(const RunOptions& options, const Common& common) {
+  if (options.tasks.size() > 1 || !options.batch.empty()) return StartBatch(options, common);
+  if (options.tasks.empty()) {
+    return Complain({ErrorCode::kInvalidInput, "name a task (grove tasks lists them) or --batch"});
+  }
   search::SearchConfig config = options.config;
+  config.task = options.tasks[0];
   if (!common.bench.tasks.empty()) {
     config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
   }
@@ -141,6 +301,16 @@ int RunCommand(const RunOptions& options, const Common& common) {
     if (!known) return Complain(known.error());
   }
 
+  std::vector<std::string> scored;
+  for (const seeds::Case& task_case : (*bench)->task.cases) {
+    if (task_case.role == seeds::CaseRole::kScored) scored.push_back(task_case.name);
+  }
+  for (const std::string& text : config.goals) {
+    if (auto fits = search::CheckGoal(*search::ParseGoal(text), scored); !fits) {
+      return Complain(fits.error());
+    }
+  }
+
   const SystemClock clock;
   const std::string name = options.name.empty() ? FreeName(common.runs, config.task) : options.name;
   auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
@@ -151,6 +321,7 @@ int RunCommand(const RunOptions& options, const Common& common) {
 }
 
 int ResumeCommand(const std::string& run, const Common& common) {
+  if (IsBatch(common, run)) return ResumeBatchCommand(run, BatchRunner(common), common);
   auto name = FindRun(common.runs, run);
   if (!name) return Complain(name.error());
   auto reader = results::Reader::Open(common.runs / *name);

@@ -40,8 +40,12 @@ nlohmann::ordered_json ReportJson(const seeds::Task& task, const eval::LintRepor
 
 void PrintReport(const seeds::Task& task, const eval::LintReport& report) {
   if (report.findings.empty()) {
-    fmt::print("{:<22} fit: {} cases, outputs of scale {:.2g} to {:.2g}\n", task.name, report.cases,
-               report.smallest_scale, report.largest_scale);
+    fmt::print("{:<22} fit: {} cases", task.name, report.cases);
+    // A task that a checker judges has no reference whose scale could be told.
+    if (report.largest_scale > 0) {
+      fmt::print(", outputs of scale {:.2g} to {:.2g}", report.smallest_scale, report.largest_scale);
+    }
+    fmt::print("\n");
   }
   for (const eval::LintFinding& finding : report.findings) {
     std::string where = task.name;
@@ -104,10 +108,11 @@ int TasksLintCommand(const LintCommandOptions& options, const Common& common) {
 
 int TasksNewCommand(const std::string& name, const Common& common) {
   if (!IsTaskName(name)) {
-    return Complain({ErrorCode::kInvalidInput,
-                     fmt::format("'{}' cannot be a task's name: a small letter, then small letters, "
-                                 "digits and _, {} at most",
-                                 name, kMaxName)});
+    return Complain(
+        {ErrorCode::kInvalidInput,
+         fmt::format("'{}' cannot be a task's name: a small letter, then small letters, "
+                     "digits and _, {} at most",
+                     name, kMaxName)});
   }
   const std::filesystem::path folder = common.bench.tasks.empty() ? "tasks" : common.bench.tasks;
   const std::filesystem::path made = folder / name;
@@ -128,13 +133,13 @@ int TasksNewCommand(const std::string& name, const Common& common) {
     files.emplace_back(item.path().filename(), std::move(*text));
   }
   if (error || files.empty()) {
-    return Complain({ErrorCode::kNotFound,
-                     fmt::format("no template in {}: reinstall grove", source.string())});
+    return Complain(
+        {ErrorCode::kNotFound, fmt::format("no template in {}: reinstall grove", source.string())});
   }
   std::filesystem::create_directories(made, error);
   if (error) {
-    return Complain({ErrorCode::kResource,
-                     fmt::format("cannot make {}: {}", made.string(), error.message())});
+    return Complain(
+        {ErrorCode::kResource, fmt::format("cannot make {}: {}", made.string(), error.message())});
   }
   std::sort(files.begin(), files.end());
   for (const auto& [file, text] : files) {

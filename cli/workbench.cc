@@ -1,11 +1,13 @@
 #include "cli/workbench.h"
 
+#include <algorithm>
 #include <charconv>
 #include <system_error>
 
 #include "base/suggest.h"
 #include "codegen/compile_farm.h"
 #include "eval/cuda/cuda_device.h"
+#include "eval/device_group.h"
 #include "eval/emulator_device.h"
 #include "eval/model/device_spec.h"
 
@@ -13,7 +15,8 @@ namespace grove::cli {
 namespace {
 
 Failure UnknownDevice(const std::string& name) {
-  static const std::vector<std::string> kDevices = {"auto", "emulator", "cuda", "cuda:0"};
+  static const std::vector<std::string> kDevices = {"auto",   "emulator", "cuda",
+                                                    "cuda:0", "cuda:0,1", "all"};
   return Fail(ErrorCode::kNotFound, UnknownName("device", name, kDevices));
 }
 
@@ -36,7 +39,7 @@ Result<std::unique_ptr<eval::Device>> MakeGpu(int ordinal, codegen::Compiler& co
   return std::unique_ptr<eval::Device>(std::move(*device));
 }
 
-// "auto" takes the first GPU when there is one.
+// "auto" takes the first GPU when there is one; "all" takes every one, which must be of one model.
 Result<std::unique_ptr<eval::Device>> MakeDevice(const WorkbenchOptions& options,
                                                  codegen::Compiler& compiler) {
   if (options.device == "emulator") return MakeEmulator(options.gpu);
@@ -44,9 +47,24 @@ Result<std::unique_ptr<eval::Device>> MakeDevice(const WorkbenchOptions& options
     const auto gpus = cuda::ListGpus();
     return gpus && !gpus->empty() ? MakeGpu(0, compiler) : MakeEmulator(options.gpu);
   }
-  const auto ordinal = ParseCudaDevice(options.device);
-  if (!ordinal) return UnknownDevice(options.device);
-  return MakeGpu(*ordinal, compiler);
+  auto ordinals = ParseCudaDevices(options.device);
+  if (!ordinals) return UnknownDevice(options.device);
+  if (ordinals->empty()) {
+    auto gpus = cuda::ListGpus();
+    if (!gpus) return Failure(std::move(gpus.error()));
+    if (gpus->empty()) return Fail(ErrorCode::kUnavailable, "--device all: there is no GPU here");
+    for (const cuda::DeviceFacts& gpu : *gpus) ordinals->push_back(gpu.ordinal);
+  }
+  if (ordinals->size() == 1) return MakeGpu(ordinals->front(), compiler);
+  std::vector<std::unique_ptr<eval::Device>> members;
+  for (const int ordinal : *ordinals) {
+    auto gpu = MakeGpu(ordinal, compiler);
+    if (!gpu) return gpu;
+    members.push_back(std::move(*gpu));
+  }
+  auto group = eval::MakeDeviceGroup(std::move(members));
+  if (!group) return Failure(std::move(group.error()));
+  return std::unique_ptr<eval::Device>(std::move(*group));
 }
 
 }  // namespace
@@ -62,6 +80,24 @@ std::optional<int> ParseCudaDevice(std::string_view name) {
     return std::nullopt;
   }
   return ordinal;
+}
+
+std::optional<std::vector<int>> ParseCudaDevices(std::string_view name) {
+  if (name == "all") return std::vector<int>();
+  if (!name.starts_with("cuda")) return std::nullopt;
+  std::vector<int> ordinals;
+  while (true) {
+    const std::string_view part = name.substr(0, name.find(','));
+    // After the first, "1" is as good as "cuda:1".
+    auto ordinal = ParseCudaDevice(part);
+    if (!ordinal && !ordinals.empty()) ordinal = ParseCudaDevice("cuda:" + std::string(part));
+    if (!ordinal || std::find(ordinals.begin(), ordinals.end(), *ordinal) != ordinals.end()) {
+      return std::nullopt;
+    }
+    ordinals.push_back(*ordinal);
+    if (part.size() == name.size()) return ordinals;
+    name.remove_prefix(part.size() + 1);
+  }
 }
 
 Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
@@ -91,7 +127,12 @@ Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
   bench->compiler = std::move(machine->compiler);
   bench->device = std::move(machine->device);
 
+  // An emulator that runs everything itself screens nothing more.
+  if (options.screen && !bench->device->gpus().empty()) {
+    bench->screen = eval::MakeEmulatorDevice(bench->device->spec(), {});
+  }
   eval::EvaluatorOptions evaluation;
+  evaluation.screen = bench->screen.get();
   evaluation.seed = options.seed;
   evaluation.arch = bench->device->spec().arch;
   auto evaluator =
@@ -105,7 +146,7 @@ Result<Machine> MakeMachine(const WorkbenchOptions& options) {
   Machine machine;
   // What is wrong with the names is said before any worker is started.
   if (options.device != "auto" && options.device != "emulator" &&
-      !ParseCudaDevice(options.device)) {
+      !ParseCudaDevices(options.device)) {
     return UnknownDevice(options.device);
   }
   codegen::FarmOptions farm;

@@ -19,7 +19,7 @@
 namespace grove::cli {
 
 struct WorkbenchOptions {
-  std::string device = "auto";     // auto, emulator, cuda, cuda:N
+  std::string device = "auto";     // auto, emulator, cuda, cuda:N, cuda:N,M,..., all
   std::string gpu = "H200";        // which GPU the emulator models
   std::filesystem::path tasks;     // empty = seeds::DefaultTasksFolder()
   std::filesystem::path cache;     // empty = codegen::DefaultCacheFolder()
@@ -30,12 +30,14 @@ struct WorkbenchOptions {
   // How strict the task's checker is, where it has one: strict, competition; empty = the task's
   // own.
   std::string profile;
+  bool screen = false;  // every candidate passes the emulator before it reaches a GPU
 };
 
 struct Workbench {
   seeds::Task task;  // the chosen suite and cases of it (seeds::SelectCases)
   std::unique_ptr<codegen::Compiler> compiler;
-  std::unique_ptr<eval::Device> device;
+  std::unique_ptr<eval::Device> device;  // a eval::DeviceGroup when several GPUs are used
+  std::unique_ptr<eval::Device> screen;  // the emulator of options.screen; may be empty
   std::unique_ptr<eval::Evaluator> evaluator;
 };
 
@@ -48,6 +50,10 @@ struct Machine {
   std::unique_ptr<eval::Device> device;
 };
 Result<Machine> MakeMachine(const WorkbenchOptions& options);
+// The ordinals that a device's name asks for: {} for "all" (whatever there is), one for "cuda" and
+// "cuda:N", several, in the order given, for "cuda:N,M" and "cuda:N,cuda:M"; nullopt for anything
+// else, also for an ordinal that is named twice.
+std::optional<std::vector<int>> ParseCudaDevices(std::string_view name);
 
 // kNotFound for an unknown task, suite, case, device or GPU, with the nearest valid name.
 Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,

@@ -62,6 +62,16 @@ std::string Prelude(const seeds::Case& task_case) {
       "#include <math.h>\n#include <float.h>\n#include <limits.h>\n#include <stdint.h>\n";
   if (half) text += "#include <cuda_fp16.h>\n";
   if (bfloat) text += "#include <cuda_bf16.h>\n";
+  // The same for the preprocessor, by which a combination of programs chooses (combine.h).
+  for (const seeds::Dim& dim : task_case.dims) {
+    if (dim.value == std::numeric_limits<std::int64_t>::min()) continue;  // has no literal
+    text += fmt::format("#define GROVE_DIM_{} {}\n", dim.name, dim.value);
+  }
+  for (const seeds::Tensor& tensor : task_case.tensors) {
+    if (tensor.role != seeds::TensorRole::kInput) continue;
+    text += fmt::format("#define GROVE_IS_{} 1\n", Name(tensor.dtype));
+    break;
+  }
   text += "namespace dim {\n";
   for (const seeds::Dim& dim : task_case.dims) {
     text += Integer(dim.name, dim.value, !FitsInt(dim.value)) + "\n";

@@ -132,6 +132,14 @@ struct PairOutcome {
   std::string gpu_uuid;  // of the physical GPU that measured both
 };
 
+// A physical GPU. What was measured on it belongs to it and to no other of its model.
+struct GpuIdentity {
+  std::string uuid;    // "GPU-8-4-4-4-12" hex digits
+  std::string name;    // "NVIDIA H200"
+  std::string driver;  // version of the driver, "580.159.04"
+  int ordinal = 0;     // as the driver counts them now
+};
+
 // Thread-safe: many candidates may be checked at once. Time may serialise.
 class Device {
  public:
@@ -139,6 +147,8 @@ class Device {
   virtual std::string name() const = 0;        // "emulator", "cuda:0"
   virtual const DeviceSpec& spec() const = 0;  // what it is, or what it models
   virtual codegen::DeviceLimits limits() const = 0;
+  // The GPUs that measure; empty when times are modelled.
+  virtual std::vector<GpuIdentity> gpus() const { return {}; }
   // An Error is our own failure (no memory on the host, worker gone for good), never the
   // candidate's.
   virtual Result<CheckOutcome> Check(const CheckRequest& request) = 0;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <mutex>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
@@ -294,6 +295,13 @@ struct Evaluator::Run {
   std::optional<PreparedOrVerdict> early{};
   std::size_t first_index = 0;
 
+  // A case prepared before its turn; one entry per case of the task, or none at all.
+  struct Ahead {
+    PreparedOrVerdict prepared;
+    Milliseconds took{0};
+  };
+  std::vector<std::optional<Ahead>> ahead{};
+
   // What one check of one case came to.
   struct CaseResult {
     std::vector<StageRecord> stages;
@@ -388,6 +396,45 @@ struct Evaluator::Run {
     return true;
   }
 
+  // The screening in the emulator; true when it ended the evaluation.
+  Result<bool> Screen(const std::vector<std::size_t>& checks) {
+    const auto bytes = [&](std::size_t index) {
+      std::int64_t sum = 0;
+      for (const seeds::Tensor& tensor : self.task_.cases[index].tensors) {
+        sum += tensor.bytes().value;
+      }
+      return sum;
+    };
+    const std::size_t smallest =
+        *std::min_element(checks.begin(), checks.end(),
+                          [&](std::size_t a, std::size_t b) { return bytes(a) < bytes(b); });
+    const CaseContext& context = self.contexts_[smallest];
+    const Case& task_case = context.task_case();
+    auto prepared = self.Prepare(program, task_case);
+    if (!prepared) return Failure(std::move(prepared.error()));
+    if (!prepared->prepared) return false;  // the ordinary stages say what is wrong, and where
+    const StopWatch watch;
+    CheckRequest request;
+    request.context = &context;
+    request.candidate = &*prepared->prepared;
+    request.seed = DrawSeed(self.options_.seed, smallest, Stage::kScreen);
+    request.detect = true;
+    auto outcome = self.options_.screen->Check(request);
+    if (!outcome) return Fail(std::move(outcome.error()), "screening");
+    StageRecord record{Stage::kScreen, task_case.name, true, watch.elapsed(), 0, 0, {}};
+    const auto& fault = outcome->fault;
+    if (fault &&
+        (fault->kind == VerdictKind::kUnsupported || fault->kind == VerdictKind::kTimeout)) {
+      record.undecided = fault->kind;
+    } else if (fault) {
+      record.passed = false;
+      evaluation.verdict = Failed(fault->kind, Stage::kScreen, task_case, fault->message);
+      evaluation.verdict.seed = request.seed;
+    }
+    evaluation.stages.push_back(record);
+    return !record.passed;
+  }
+
   // The indices of the check cases, in the order of their stages.
   std::vector<std::size_t> CheckOrder() const {
     const auto& cases = self.task_.cases;
@@ -414,16 +461,21 @@ struct Evaluator::Run {
     if (!prepared) return Failure(std::move(prepared.error()));
     early = std::move(*prepared);
     if (early->prepared) return false;
-    evaluation.stages.push_back({Stage::kCompile, self.task_.cases[first_index].name, false,
-                                 watch.elapsed(), 0, 0});
+    evaluation.stages.push_back(
+        {Stage::kCompile, self.task_.cases[first_index].name, false, watch.elapsed(), 0, 0});
     evaluation.verdict = early->verdict;
     return true;
   }
 
   // The check stages; true when one of them ended the evaluation.
   Result<bool> Check() {
+    const auto& cases = self.task_.cases;
     const auto order = CheckOrder();
     if (order.empty()) return false;
+    if (self.options_.screen != nullptr) {
+      auto screened = Screen(order);
+      if (!screened || *screened) return screened;
+    }
     // The first case alone: most candidates that fail do so here, and cheaply.
     CaseResult first = CheckCase(order[0], true, self.options_.determinism_runs);
     if (first.error) return Failure(std::move(*first.error));
@@ -431,7 +483,21 @@ struct Evaluator::Run {
 
     std::vector<CaseResult> results(order.size());
     std::atomic<std::size_t> first_failure{order.size()};
-    tbb::parallel_for(std::size_t{1}, order.size(), [&](std::size_t i) {
+    // What is timed later is compiled beside the checks, so that the device never waits for it.
+    std::vector<std::size_t> timed;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (self.Timed(cases[i])) timed.push_back(i);
+    }
+    ahead.resize(cases.size());
+    tbb::parallel_for(std::size_t{1}, order.size() + timed.size(), [&](std::size_t i) {
+      if (i >= order.size()) {
+        if (first_failure.load() < order.size()) return;
+        const std::size_t index = timed[i - order.size()];
+        const StopWatch watch;
+        auto prepared = self.Prepare(program, cases[index]);
+        if (prepared) ahead[index] = Ahead{std::move(*prepared), watch.elapsed()};
+        return;
+      }
       if (i > first_failure.load()) return;  // a failure in an earlier place decides already
       // The second case is the first of another shape: its runs must agree as well.
       const bool again = i == 1;
@@ -500,10 +566,18 @@ struct Evaluator::Run {
     const CaseContext& context = self.contexts_[index];
     const Case& task_case = context.task_case();
     const StopWatch compile_watch;
-    auto prepared = self.Prepare(program, task_case);
+    Result<PreparedOrVerdict> prepared = PreparedOrVerdict{};
+    Milliseconds compile_time{0};
+    if (index < ahead.size() && ahead[index]) {
+      prepared = std::move(ahead[index]->prepared);
+      compile_time = ahead[index]->took;
+    } else {
+      prepared = self.Prepare(program, task_case);
+      compile_time = compile_watch.elapsed();
+    }
     if (!prepared) return Failure(std::move(prepared.error()));
-    evaluation.stages.push_back({Stage::kCompile, task_case.name, prepared->prepared.has_value(),
-                                 compile_watch.elapsed(), 0, 0});
+    evaluation.stages.push_back(
+        {Stage::kCompile, task_case.name, prepared->prepared.has_value(), compile_time, 0, 0, {}});
     if (!prepared->prepared) {
       evaluation.verdict = std::move(prepared->verdict);
       return std::optional<Nanoseconds>();
@@ -606,8 +680,7 @@ Result<Evaluation> Evaluator::Evaluate(const codegen::KernelProgram& program) co
 bool Evaluator::Timed(const Case& task_case) const {
   if (task_case.role != CaseRole::kScored) return false;
   const auto& wanted = options_.cases;
-  return wanted.empty() ||
-         std::find(wanted.begin(), wanted.end(), task_case.name) != wanted.end();
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), task_case.name) != wanted.end();
 }
 
 Result<std::vector<CasePair>> Evaluator::ComparePair(
@@ -641,6 +714,32 @@ Result<std::vector<CasePair>> Evaluator::ComparePair(
     if (pair.outcome.fault) return pairs;
   }
   return pairs;
+}
+
+std::vector<std::string> Evaluator::timed_cases() const {
+  std::vector<std::string> names;
+  for (const Case& task_case : task_.cases) {
+    if (Timed(task_case)) names.push_back(task_case.name);
+  }
+  return names;
+}
+
+const CaseContext* Evaluator::FindContext(std::string_view case_name) const {
+  for (const CaseContext& context : contexts_) {
+    if (context.task_case().name == case_name) return &context;
+  }
+  return nullptr;
+}
+
+Result<Prepared> Evaluator::PrepareFor(const codegen::KernelProgram& program,
+                                       const CaseContext& context) const {
+  auto done = Prepare(program, context.task_case());
+  if (!done) return Failure(std::move(done.error()));
+  if (!done->prepared) {
+    return Fail(ErrorCode::kInvalidInput,
+                fmt::format("{}: {}", Name(done->verdict.kind), done->verdict.message));
+  }
+  return std::move(*done->prepared);
 }
 
 }  // namespace grove::eval

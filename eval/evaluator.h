@@ -27,6 +27,8 @@ struct StageRecord {
   Milliseconds duration{0};
   double error = 0;  // worst relative L2 of a row, where values were compared
   double tolerance = 0;
+  // The stage could not tell, for this reason, and the candidate went on (kScreen only).
+  std::optional<VerdictKind> undecided;
 };
 
 struct CaseTime {
@@ -85,6 +87,11 @@ struct EvaluatorOptions {
   // Names of the scored cases to time; empty = all of them.
   std::vector<std::string> cases;
   int determinism_runs = 3;
+  // An emulator that runs every candidate on the task's smallest check case before `device` sees
+  // it, for what a GPU does not show: races, uninitialised shared memory, divergent barriers, any
+  // access out of bounds. What it cannot execute or finish passes unscreened, and its stage says
+  // so. Values are judged on the device alone. Borrowed; nullptr = no screening.
+  Device* screen = nullptr;
 };
 
 // Thread-safe: many candidates may be evaluated at once. The task, compiler and device are borrowed
@@ -115,7 +122,8 @@ class Evaluator {
     ~Steps();
     // REQUIRES: called in this order, the next only after false. true: the verdict is reached.
     // Errors as of Evaluate.
-    Result<bool> Compile();  // for the first check case; the others are compiled as they are checked
+    Result<bool>
+    Compile();  // for the first check case; the others are compiled as they are checked
     Result<bool> Check();
     Status Time();
     Evaluation Take();  // once, at the end
@@ -127,6 +135,13 @@ class Evaluator {
     std::unique_ptr<Impl> impl_;
   };
   Steps Begin(codegen::KernelProgram program) const;
+  // For those who look closer at one candidate than Evaluate does (a profiler). The names of the
+  // cases that Evaluate times; the context of a case, nullptr for an unknown name; a program
+  // compiled and resolved for it, kInvalidInput with the verdict's message when it does not fit.
+  std::vector<std::string> timed_cases() const;
+  const CaseContext* FindContext(std::string_view case_name) const;
+  Result<Prepared> PrepareFor(const codegen::KernelProgram& program,
+                              const CaseContext& context) const;
 
   // Verdict of text that did not become a program.
   static Evaluation ParseFailure(const Error& error);

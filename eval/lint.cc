@@ -76,8 +76,8 @@ seeds::Task ChecksOf(const seeds::Task& suite, bool small) {
   seeds::Task checks = suite;
   for (std::size_t i = checks.cases.size(); i-- > 0;) {
     const Case& c = checks.cases[i];
-    const bool kept = IsCheck(c) && (!small || c.role == CaseRole::kSmoke ||
-                                     cheapest.at(c.role) == i);
+    const bool kept =
+        IsCheck(c) && (!small || c.role == CaseRole::kSmoke || cheapest.at(c.role) == i);
     if (kept) continue;
     const auto at = static_cast<std::ptrdiff_t>(i);
     checks.cases.erase(checks.cases.begin() + at);
@@ -209,7 +209,8 @@ class Linter {
       report_.smallest_scale = std::min(report_.smallest_scale, scale);
       report_.largest_scale = std::max(report_.largest_scale, scale);
       if (scale == 0) {
-        Find("reference", c.name, fmt::format("{} is all zero; zeros would pass", outputs[o]->name));
+        Find("reference", c.name,
+             fmt::format("{} is all zero; zeros would pass", outputs[o]->name));
       }
     }
     if (!IsOrdinary(c)) return {};
@@ -242,9 +243,9 @@ class Linter {
       auto moved = Reference(context, changed);
       if (!moved) return Failure(std::move(moved.error()));
       if (*moved && **moved == right) {
-        Find("reference", c.name,
-             fmt::format("the outputs do not depend on {}; a kernel need not read it",
-                         tensor.name));
+        Find(
+            "reference", c.name,
+            fmt::format("the outputs do not depend on {}; a kernel need not read it", tensor.name));
       }
     }
     return {};
@@ -299,8 +300,7 @@ std::vector<LintFinding> LintText(const seeds::Task& task) {
                        c.min_bytes.value, inputs_and_outputs));
     }
     if (c.tolerance && *c.tolerance > kMostTolerance) {
-      find("", c.name,
-           fmt::format("a tolerance of {} refuses next to nothing", *c.tolerance));
+      find("", c.name, fmt::format("a tolerance of {} refuses next to nothing", *c.tolerance));
     }
   }
   std::vector<std::string> suites = task.suites;
@@ -309,9 +309,8 @@ std::vector<LintFinding> LintText(const seeds::Task& task) {
     for (const CaseRole role :
          {CaseRole::kSmoke, CaseRole::kSweep, CaseRole::kStability, CaseRole::kEdge}) {
       const bool has = std::any_of(task.cases.begin(), task.cases.end(), [&](const Case& c) {
-        return c.role == role &&
-               (suite.empty() ||
-                std::find(c.suites.begin(), c.suites.end(), suite) != c.suites.end());
+        return c.role == role && (suite.empty() || std::find(c.suites.begin(), c.suites.end(),
+                                                             suite) != c.suites.end());
       });
       if (!has) find(suite, "", fmt::format("no case of role {}", seeds::Name(role)));
     }

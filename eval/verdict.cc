@@ -60,6 +60,8 @@ std::string_view Name(Stage stage) {
       return "integrity";
     case Stage::kTiming:
       return "timing";
+    case Stage::kScreen:
+      return "screen";
     case Stage::kRecheck:
       return "recheck";
   }

@@ -20,6 +20,9 @@ enum class Stage {
   kIntegrity,
   kTiming,
   kRecheck,
+  // Runs before kSmoke where asked for (EvaluatorOptions::screen); last here so that the numbers of
+  // the others, which seed the inputs, stay.
+  kScreen,
 };
 std::string_view Name(Stage stage);
 

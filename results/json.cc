@@ -119,6 +119,40 @@ class Writer {
         {"score_kind", scored ? Json(Name(credit.best->evaluation->score_kind)) : Json(nullptr)}};
   }
 
+  static Json Baseline(const BaselineRow& b) {
+    return {{"case", b.case_name},
+            {"baseline", b.name},
+            {"version", b.version},
+            {"gpu_uuid", b.gpu_uuid},
+            {"driver", b.driver},
+            {"time_ns", b.time.count()},
+            {"low_ns", OrNull(b.low)},
+            {"high_ns", OrNull(b.high)},
+            {"measured", FormatWallTime(b.measured)}};
+  }
+
+  // The contests that the candidate took part in.
+  Json Contests(const CandidateRow& c) const {
+    Json list = Json::array();
+    for (const PromotionRow& row : data_.promotions) {
+      if (row.challenger != c.id && row.incumbent != c.id) continue;
+      const CandidateRow* challenger = data_.Find(row.challenger);
+      const CandidateRow* incumbent = data_.Find(row.incumbent);
+      list.push_back(
+          {{"challenger", challenger != nullptr ? Json(challenger->name) : Json(nullptr)},
+           {"incumbent", incumbent != nullptr ? Json(incumbent->name) : Json(nullptr)},
+           {"outcome", eval::Name(row.outcome)},
+           {"promoted", row.promoted},
+           {"kind", Name(row.kind)},
+           {"ratio", row.ratio},
+           {"low", row.low},
+           {"high", row.high},
+           {"gpu_uuid", WordOrNull(row.gpu_uuid)},
+           {"why", row.why}});
+    }
+    return list;
+  }
+
   Json Tree() const {
     Json json;
     json["run"] = data_.run.name;
@@ -130,6 +164,8 @@ class Writer {
     const CandidateRow* best = data_.Best();
     json["best"] = best != nullptr ? Json(best->name) : Json(nullptr);
     json["seed"] = seed_ != nullptr ? Candidate(*seed_) : Json(nullptr);
+    json["baselines"] = Json::array();
+    for (const BaselineRow& b : data_.baselines) json["baselines"].push_back(Baseline(b));
     json["rounds"] = Json::array();
     std::unordered_map<RoundId, std::vector<const IdeaRow*>> ideas;
     for (const IdeaRow& idea : data_.ideas) ideas[idea.round].push_back(&idea);
@@ -191,7 +227,8 @@ void AddEvaluation(Json& json, const EvaluationRow& e) {
          {"launches", t.launches},
          {"dropped_samples", t.dropped},
          {"checked_share", t.checked_share},
-         {"note", WordOrNull(t.note)}});
+         {"note", WordOrNull(t.note)},
+         {"gpu_uuid", WordOrNull(t.gpu_uuid)}});
   }
   json["kernels"] = Json::array();
   for (const KernelRow& k : e.kernels) {
@@ -221,6 +258,10 @@ std::string CandidateJson(const RunData& data, const CandidateRow& candidate,
   const IdeaRow* idea = data.Find(candidate.idea);
   json["idea"] = idea != nullptr ? writer.Idea(*idea) : Json(nullptr);
   if (candidate.evaluation) AddEvaluation(json, *candidate.evaluation);
+  json["contests"] = writer.Contests(candidate);
+  json["baselines"] = Json::array();
+  for (const BaselineRow& b : data.baselines) json["baselines"].push_back(Writer::Baseline(b));
+  json["profile"] = WordOrNull(candidate.profile);
   json["attempts"] = Json::array();
   for (const AttemptRow& attempt : data.attempts) {
     if (attempt.candidate != candidate.id) continue;

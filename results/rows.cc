@@ -124,7 +124,7 @@ std::optional<TimingMode> FromName(std::string_view name) {
 }
 template <>
 std::optional<eval::Stage> FromName(std::string_view name) {
-  return FindUpTo(eval::Stage::kRecheck, name);
+  return FindUpTo(eval::Stage::kScreen, name);
 }
 template <>
 std::optional<eval::VerdictKind> FromName(std::string_view name) {

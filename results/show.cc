@@ -147,6 +147,35 @@ void WriteHead(Page& page, const RunData& data, const CandidateRow& candidate) {
   }
 }
 
+// What the candidate stands beside: contests for the first place, and known baselines.
+void WriteRivals(Page& page, const RunData& data, const CandidateRow& candidate) {
+  for (const PromotionRow& row : data.promotions) {
+    const bool challenged = row.challenger == candidate.id;
+    if (!challenged && row.incumbent != candidate.id) continue;
+    const CandidateRow* other = data.Find(challenged ? row.incumbent : row.challenger);
+    const std::string name = other != nullptr ? other->name : "?";
+    page.Field("contest", fmt::format("{} {}: {}; {}", challenged ? "against" : "challenged by",
+                                      name, eval::Name(row.outcome), row.why));
+  }
+  if (data.baselines.empty() || !candidate.evaluation) return;
+  page.Heading("baselines");
+  std::vector<std::vector<std::string>> rows = {
+      {"case", "baseline", "time", "over this", "library", "GPU"}};
+  for (const BaselineRow& b : data.baselines) {
+    std::string ratio = "-";
+    for (const CaseTimeRow& t : candidate.evaluation->case_times) {
+      // Only a time of the very GPU that the baseline was measured on may be held against it.
+      if (t.case_name == b.case_name && t.mode == TimingMode::kCold &&
+          t.kind == TimeKind::kMeasured && t.gpu_uuid == b.gpu_uuid && t.time.count() > 0) {
+        ratio = FormatRatio(b.time / t.time);
+      }
+    }
+    rows.push_back({Visible(b.case_name), Visible(b.name), FormatTime(b.time), ratio,
+                    Visible(b.version), Visible(b.gpu_uuid)});
+  }
+  page.Table(rows);
+}
+
 void WriteNumbers(Page& page, const EvaluationRow& e) {
   if (!e.case_times.empty()) {
     page.Heading("cases");
@@ -173,6 +202,9 @@ void WriteNumbers(Page& page, const EvaluationRow& e) {
         page.Line(fmt::format("  {} {}: between {} and {}, {} samples dropped",
                               Visible(t.case_name), Name(t.mode), FormatTime(*t.low),
                               FormatTime(*t.high), t.dropped));
+      }
+      if (!t.gpu_uuid.empty() && t.mode == TimingMode::kCold) {
+        page.Line(fmt::format("  {} timed on {}", Visible(t.case_name), Visible(t.gpu_uuid)));
       }
       if (!t.note.empty()) {
         page.Line(fmt::format("  {} {}: {} of the outputs rechecked ({})", Visible(t.case_name),
@@ -223,6 +255,7 @@ std::string RenderCandidate(const RunData& data, const CandidateRow& candidate,
                             const CandidateTexts& texts, const ShowOptions& options) {
   Page page(options.width);
   WriteHead(page, data, candidate);
+  if (!options.pruned.empty()) page.Field("frontier", options.pruned);
   for (const AttemptRow& attempt : data.attempts) {
     if (attempt.candidate != candidate.id) continue;
     page.Field(fmt::format("attempt {}", attempt.turn),
@@ -232,6 +265,11 @@ std::string RenderCandidate(const RunData& data, const CandidateRow& candidate,
   if (candidate.evaluation) {
     WriteVerdict(page, candidate.evaluation->verdict);
     WriteNumbers(page, *candidate.evaluation);
+  }
+  WriteRivals(page, data, candidate);
+  if (!candidate.profile.empty()) {
+    page.Heading("profile");
+    page.Code(candidate.profile);
   }
   if (options.program) {
     page.Heading("source");

@@ -20,6 +20,7 @@ Result<CandidateTexts> LoadTexts(Reader& reader, const CandidateRow& candidate);
 struct ShowOptions {
   int width = 100;      // columns; tables and prose keep to it, code is never cut
   bool program = true;  // with source and plan
+  std::string pruned;   // why it was not carried on (search/policy.h); may be empty
 };
 
 // Lines end with '\n'. Text of models is made visible (format.h).

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "results/format.h"
 
@@ -164,6 +165,16 @@ class TreeWriter {
                       {Score(*best_), kGreen},
                       {OverSeed(*best_), kPlain, 1}});
     }
+    // One line for each case, the fastest baseline first.
+    std::map<std::string, std::vector<std::string>> baselines;
+    for (const BaselineRow& b : data_.baselines) {
+      baselines[b.case_name].push_back(Visible(b.name) + " " + FormatTime(b.time));
+    }
+    for (const auto& [case_name, texts] : baselines) {
+      lines_.Add("", {{"baselines"},
+                      {Visible(case_name), kDim},
+                      {fmt::format("{}", fmt::join(texts, ", ")), kPlain, 0, true}});
+    }
   }
 
   bool Round(const RoundRow& round) {
@@ -213,7 +224,13 @@ class TreeWriter {
     std::sort(shown.begin(), shown.end(),
               [](const CandidateRow* a, const CandidateRow* b) { return a->branch < b->branch; });
     for (std::size_t i = 0; i < shown.size(); ++i) {
-      Candidate((last ? Blank() : Bar()) + (i + 1 == shown.size() ? Corner() : Tee()), *shown[i]);
+      const std::string trunk = last ? Blank() : Bar();
+      const bool end = i + 1 == shown.size();
+      Candidate(trunk + (end ? Corner() : Tee()), *shown[i]);
+      if (!options_.explain) continue;
+      if (const std::string why = options_.explain(*shown[i]); !why.empty()) {
+        lines_.Add(trunk + (end ? Blank() : Bar()) + "  ", {{Visible(why), kDim, 0, true}});
+      }
     }
   }
 

@@ -3,6 +3,7 @@
 // width; names, verdicts and times are cut last.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,8 @@ struct TreeOptions {
   std::optional<int> round;  // this round only (its index)
   bool best_path = false;    // only what leads from the seed to the best candidate
   int depth = 3;             // 1 = rounds, 2 = and ideas, 3 = and candidates
+  // Why a candidate was kept or not (search/policy.h); a line of its own below it unless empty.
+  std::function<std::string(const CandidateRow&)> explain;
 };
 
 // Lines end with '\n'; none is wider than the width.

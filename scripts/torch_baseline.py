@@ -3,7 +3,7 @@
 
 Reads JSON from standard input and writes JSON to standard output:
 
-  in   {"cases": [{"task": "softmax", "case": "crfm", "scalars": {"eps": 1e-5},
+  in   {"cases": [{"task": "softmax", "case": "crfm", "scalars": {"eps": 1e-5}, "dims": {"M": 4096},
                    "tensors": [{"name": "x", "role": "input", "dtype": "f32", "shape": [4096, 65536],
                                 "distribution": {"kind": "normal", "a": 0, "b": 1}}, ...]}],
         "modes": ["eager", "compile"]}
@@ -72,11 +72,28 @@ def operation(case, inputs, outputs):
         return (lambda x: x.sum(dim=-1)), values
     if task.startswith("cross_entropy"):
         return (lambda x, t: functional.cross_entropy(x.float(), t.long())), values
+    dims = case.get("dims", {})
+    stride, padding = dims.get("S", 4), dims.get("P", 2)
     if task.startswith("conv2d_relu_maxpool"):
         return (lambda x, w, b: functional.max_pool2d(
-            functional.relu(functional.conv2d(x, w, b, stride=4, padding=2)), 3, 2)), values
+            functional.relu(functional.conv2d(x, w, b, stride=stride, padding=padding)), 3, 2)), values
     if task.startswith("conv2d"):
-        return (lambda x, w, b: functional.conv2d(x, w, b, stride=4, padding=2)), values
+        return (lambda x, w, b: functional.conv2d(x, w, b, stride=stride, padding=padding)), values
+    if task.startswith(("attention", "flash_attention")):
+        causal = task.startswith("flash")
+        return (lambda q, k, v: functional.scaled_dot_product_attention(
+            q, k, v, is_causal=causal)), values
+    if task.startswith("rotary_embedding"):
+        def rotate(x, cosine, sine):
+            even, odd = x[..., 0::2], x[..., 1::2]
+            turned = torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1)
+            return turned.flatten(-2)
+        return rotate, values
+    if task.startswith("fused_mlp"):
+        return (lambda x, gate, up, down: functional.linear(
+            functional.silu(functional.linear(x, gate)) * functional.linear(x, up), down)), values
+    if task.startswith("qr"):
+        return (lambda a: torch.geqrf(a)), values[:1]
     raise ValueError(f"no PyTorch operation is known for task {task}")
 
 

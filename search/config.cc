@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/suggest.h"
+#include "search/goals.h"
 
 namespace grove::search {
 namespace {
@@ -23,8 +24,10 @@ constexpr IntField kInts[] = {
     {"rounds", &SearchConfig::rounds, 1, 1000},     {"ideas", &SearchConfig::ideas, 1, 64},
     {"branches", &SearchConfig::branches, 1, 64},   {"frontier", &SearchConfig::frontier, 1, 64},
     {"patience", &SearchConfig::patience, 1, 1000}, {"repairs", &SearchConfig::repairs, 0, 16},
+    {"reserve", &SearchConfig::reserve, 0, 16},
     {"calls", &SearchConfig::calls, 1, 1024},
     {"eager", &SearchConfig::eager, 1, 100},
+    {"screen", &SearchConfig::screen, 0, 1},
 };
 
 struct TextField {
@@ -45,6 +48,7 @@ std::string ToJson(const SearchConfig& config) {
   nlohmann::ordered_json json;
   for (const TextField& field : kTexts) json[field.name] = config.*field.member;
   json["cases"] = config.cases;
+  json["goals"] = config.goals;
   for (const IntField& field : kInts) json[field.name] = config.*field.member;
   json["seed"] = config.seed;
   return json.dump();
@@ -58,6 +62,9 @@ Status Validate(const SearchConfig& config) {
                                                         field.name, value, field.low, field.high));
     }
   }
+  for (const std::string& text : config.goals) {
+    if (auto goal = ParseGoal(text); !goal) return Failure(std::move(goal.error()));
+  }
   return {};
 }
 
@@ -68,7 +75,7 @@ Result<SearchConfig> ConfigFromJson(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) return bad("expected a JSON object");
   SearchConfig config;
-  std::vector<std::string> names = {"cases", "seed"};
+  std::vector<std::string> names = {"cases", "goals", "seed"};
   for (const IntField& field : kInts) names.emplace_back(field.name);
   for (const TextField& field : kTexts) names.emplace_back(field.name);
   for (const auto& [key, value] : json.items()) {
@@ -89,11 +96,12 @@ Result<SearchConfig> ConfigFromJson(std::string_view text) {
     } else if (key == "seed") {
       if (!value.is_number_integer()) return bad("seed must be a whole number");
       config.seed = value.get<std::uint64_t>();
-    } else if (key == "cases") {
-      if (!value.is_array()) return bad("cases must be a list of names");
+    } else if (key == "cases" || key == "goals") {
+      auto& list = key == "cases" ? config.cases : config.goals;
+      if (!value.is_array()) return bad(key + " must be a list of texts");
       for (const auto& name : value) {
-        if (!name.is_string()) return bad("cases must be a list of names");
-        config.cases.push_back(name.get<std::string>());
+        if (!name.is_string()) return bad(key + " must be a list of texts");
+        list.push_back(name.get<std::string>());
       }
     } else {
       return bad(UnknownName("field", key, names));

@@ -22,12 +22,15 @@ struct SearchConfig {
   int rounds = 3;
   int ideas = 3;           // per frontier kernel
   int branches = 2;        // candidates per idea
-  int frontier = 3;        // kernels carried into the next round
+  std::vector<std::string> goals;  // search/goals.h; the run ends when all are met
+  int frontier = 3;        // fastest kernels carried into the next round
+  int reserve = 1;         // places beside them for promising but slower ones
   int patience = 4;        // rounds without a gain before the search ends
   int repairs = 2;         // repair turns per candidate
   int calls = 16;          // model calls in flight at once
   // Percent of a round after which the next round's ideas are asked for; 100 = when it is over.
   int eager = 100;
+  int screen = 0;          // 1 = every candidate passes the emulator before it reaches a GPU
   std::uint64_t seed = 1;  // of inputs and of the model's samples
 };
 

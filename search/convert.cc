@@ -54,7 +54,9 @@ results::EvaluationRow ToRow(const eval::Evaluation& evaluation) {
     results::StageRow stage_row;
     stage_row.stage = stage.stage;
     stage_row.case_name = stage.case_name;
-    stage_row.verdict = stage.passed ? eval::VerdictKind::kPass : evaluation.verdict.kind;
+    stage_row.verdict = stage.undecided ? *stage.undecided
+                        : stage.passed  ? eval::VerdictKind::kPass
+                                        : evaluation.verdict.kind;
     stage_row.duration = stage.duration;
     row.stages.push_back(std::move(stage_row));
   }

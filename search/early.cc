@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "search/goals.h"
+
 namespace grove::search {
 
 Result<std::map<CandidateId, EarlyQuestion>> EarlyQuestions(const RunTree& tree,
@@ -18,6 +20,7 @@ Result<std::map<CandidateId, EarlyQuestion>> EarlyQuestions(const RunTree& tree,
     IdeaQuestion question;
     question.round = index + 1;
     question.wanted = static_cast<std::size_t>(config.ideas);
+    question.goal = GoalText(config.goals, view->data(), index + 1);
     auto request = prompts.ForIdeas(*view, *parent, question);
     if (!request) return Failure(std::move(request.error()));
     EarlyQuestion early;

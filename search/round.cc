@@ -9,10 +9,12 @@
 #include <fmt/ranges.h>
 
 #include "ideas/idea.h"
+#include "results/control.h"
 #include "results/format.h"
 #include "search/candidate.h"
 #include "search/convert.h"
 #include "search/idea_intake.h"
+#include "search/steering.h"
 
 namespace grove::search {
 namespace {
@@ -83,8 +85,11 @@ struct Round::Impl {
       return;
     }
     // A cancellation is the least interesting of several.
+    // A user's stop drains: nothing new begins, and what is in flight is finished.
+    const bool drains = problem.code == ErrorCode::kCancelled && parts.steering != nullptr &&
+                        parts.steering->stopping();
     if (!error || error->code == ErrorCode::kCancelled) error = std::move(problem);
-    parts.halt.request_stop();
+    if (!drains) parts.halt.request_stop();
   }
   bool out_of_budget() const {
     const std::scoped_lock lock(mutex);
@@ -94,6 +99,9 @@ struct Round::Impl {
   Result<ModelCalls::Answer> Ask(const results::CallKey& key, const llm::Request& request) {
     if (halted()) return Fail(ErrorCode::kCancelled, "interrupted");
     if (out_of_budget()) return Fail(ErrorCode::kBudget, *spent);
+    if (parts.steering != nullptr) {
+      if (auto may = parts.steering->MayBegin(); !may) return Failure(std::move(may.error()));
+    }
     return Counted(parts.calls.Ask(key, request, parts.halt.get_token()));
   }
   Result<ModelCalls::Answer> Counted(Result<ModelCalls::Answer> answer) {
@@ -103,6 +111,10 @@ struct Round::Impl {
       });
     }
     return answer;
+  }
+
+  const std::vector<std::string>& HintsFor(int place) const {
+    return hints[static_cast<std::size_t>(place - 1)];
   }
 
   // --- ideas -----------------------------------------------------------------------------------
@@ -152,7 +164,7 @@ struct Round::Impl {
       question.round = plan.index;
       question.wanted = intake.missing();
       question.radical = plan.radical;
-      question.hints = hints;
+      question.hints = HintsFor(place);
       question.goal = plan.goal;
       question.turn = turn;
       question.refusals = intake.refusals();
@@ -236,7 +248,7 @@ struct Round::Impl {
   void Write(const SlotPtr& slot) {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
     const auto request =
-        parts.prompts.ForImplementation(parent, slot->idea, slot->branch, hints);
+        parts.prompts.ForImplementation(parent, slot->idea, slot->branch, HintsFor(slot->place));
     if (!request) return Set(request.error());
     auto answer = Ask(KeyOf(*slot, 0), *request);
     if (!answer) return Set(std::move(answer.error()));
@@ -311,7 +323,7 @@ struct Round::Impl {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
     const int turn = slot->received.draft.turn + 1;
     const auto request =
-        parts.prompts.ForRepair(parent, slot->idea, slot->branch, hints, slot->received.draft,
+        parts.prompts.ForRepair(parent, slot->idea, slot->branch, HintsFor(slot->place), slot->received.draft,
                                 row.verdict, slot->earlier);
     if (!request) return Set(request.error());
     auto answer = Ask(KeyOf(*slot, turn), *request);
@@ -412,11 +424,7 @@ struct Round::Impl {
     auto begun = parts.tree.BeginRound(plan.index);
     if (!begun) return Failure(std::move(begun.error()));
     round = *begun;
-    auto rows = parts.tree.store().TakeHints(round);
-    if (!rows) return Failure(std::move(rows.error()));
-    for (const results::HintRow& row : *rows) {
-      if (row.kind == "hint") hints.push_back(row.text);
-    }
+    if (auto taken = parts.tree.TakeHints(round); !taken) return taken;
     const auto lock = parts.tree.Lock();
     const results::RunData& data = parts.tree.data();
     if (const CandidateRow* seed = data.Seed()) seed_time = results::ScoreOf(*seed);
@@ -424,6 +432,10 @@ struct Round::Impl {
       auto facts = parts.prompts.Describe(parts.tree, *data.Find(id));
       if (!facts) return Failure(std::move(facts.error()));
       parents.push_back(std::move(*facts));
+      std::vector<std::string>& told = hints.emplace_back();
+      for (const auto* hint : results::HintsInForce(data, *data.Find(id), plan.index)) {
+        told.push_back(hint->text);
+      }
     }
     for (auto row = data.candidates.rbegin(); row != data.candidates.rend() && row->round == round;
          ++row) {
@@ -463,7 +475,7 @@ struct Round::Impl {
   const RoundPlan plan;
   RoundId round;
   std::vector<ParentFacts> parents;
-  std::vector<std::string> hints;
+  std::vector<std::vector<std::string>> hints;  // in force for each parent
   std::optional<Nanoseconds> seed_time;
   Programs programs;
 

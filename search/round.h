@@ -30,6 +30,8 @@
 
 namespace grove::search {
 
+class Steering;
+
 // What the rounds of a search share; borrowed.
 struct RoundParts {
   const SearchConfig& config;
@@ -47,6 +49,7 @@ struct RoundParts {
   // Called once, on a thread for model calls, when the round's candidates up to `last` have their
   // verdicts and `eager` says so. May be empty.
   std::function<Status(RoundId round, CandidateId last)> on_share;
+  const Steering* steering = nullptr;  // asked before each question to a model; may be none
 };
 
 struct RoundPlan {

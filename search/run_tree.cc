@@ -176,6 +176,22 @@ Result<RoundId> RunTree::BeginRound(int index) {
   return id;
 }
 
+Status RunTree::TakeHints(RoundId round) {
+  auto taken = store_.TakeHints(round);
+  if (!taken) return Failure(std::move(taken.error()));
+  const std::scoped_lock lock(mutex_);
+  for (results::HintRow& hint : *taken) {
+    const auto known = std::find_if(data_.hints.begin(), data_.hints.end(),
+                                    [&](const auto& row) { return row.id >= hint.id; });
+    if (known != data_.hints.end() && known->id == hint.id) {
+      *known = std::move(hint);
+    } else {
+      data_.hints.insert(known, std::move(hint));
+    }
+  }
+  return {};
+}
+
 Status RunTree::FinishRound(RoundId round, const std::vector<results::FrontierEntry>& frontier) {
   const auto lock = Lock();
   if (auto done = store_.FinishRound(round, frontier); !done) return done;

@@ -47,6 +47,8 @@ class RunTree {
   // --- transitions, as those of results::Store ---
   Result<CandidateId> RecordSeed(const results::ProgramDraft& program);
   Result<RoundId> BeginRound(int index);
+  // Marks the hints that nobody used yet as used in `round`, and shows all of its hints in data().
+  Status TakeHints(RoundId round);
   Status FinishRound(RoundId round, const std::vector<results::FrontierEntry>& frontier);
   // REQUIRES: draft.number and draft.ordinal are set. The stored idea, when the ordinal has one.
   Result<results::IdeaRow> AddIdea(RoundId round, CandidateId parent, CallId call,

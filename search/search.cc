@@ -15,13 +15,16 @@
 #include "search/call_pool.h"
 #include "search/convert.h"
 #include "search/early.h"
+#include "search/goals.h"
 #include "search/model_calls.h"
 #include "search/policy.h"
+#include "search/portfolio.h"
 #include "search/prompts.h"
 #include "search/round.h"
 #include "search/run_tree.h"
 #include "search/stages.h"
 #include "search/stagnation.h"
+#include "search/steering.h"
 
 namespace grove::search {
 
@@ -48,6 +51,7 @@ struct Search::Impl {
   Result<std::map<CandidateId, EarlyQuestion>> AskedEarly() const;
   std::vector<CandidateId> Frontier() const;
   std::vector<results::FrontierEntry> Choose(int index) const;
+  std::int64_t SizeOf(const CandidateRow& row) const;
   // The least time among the round's own candidates.
   std::optional<double> BestOf(RoundId round) const;
   void Update(const std::function<void(LiveState&)>& change) {
@@ -76,7 +80,7 @@ struct Search::Impl {
 };
 
 Status Search::Impl::Open() {
-  auto made = MakePolicy(config);
+  auto made = MakePolicy(config, [this](const CandidateRow& row) { return SizeOf(row); });
   if (!made) return Failure(std::move(made.error()));
   policy = std::move(*made);
   auto opened = RunTree::Open(parts.store);
@@ -111,6 +115,16 @@ Status Search::Impl::Open() {
     }
   });
   return {};
+}
+
+// For ties: of a stored program, as codegen reads it; 0 = not known.
+std::int64_t Search::Impl::SizeOf(const CandidateRow& row) const {
+  if (!row.source || !row.plan) return 0;
+  const auto source = parts.store.Text(*row.source);
+  const auto plan = parts.store.Text(*row.plan);
+  if (!source || !plan) return 0;
+  const auto program = codegen::MakeProgram(*source, *plan);
+  return program ? static_cast<std::int64_t>(program->size()) : 0;
 }
 
 Status Search::Impl::EnsureSeed() {
@@ -177,7 +191,9 @@ std::vector<results::FrontierEntry> Search::Impl::Choose(int index) const {
   entry.why = fmt::format("no gain in {} rounds: one branch restarts from the best of another "
                           "family",
                           stagnation.stale());
-  if (static_cast<int>(chosen.size()) >= config.frontier && chosen.size() > 1) chosen.pop_back();
+  if (static_cast<int>(chosen.size()) >= config.frontier + config.reserve && chosen.size() > 1) {
+    chosen.pop_back();
+  }
   chosen.push_back(std::move(entry));
   return chosen;
 }
@@ -209,7 +225,8 @@ Result<std::map<CandidateId, EarlyQuestion>> Search::Impl::AskedEarly() const {
   }
   std::vector<CandidateId> ids;
   for (const CandidateRow& row : data.candidates) {
-    if (row.round == round) ids.push_back(row.id);
+    // A combination is added when the round is over.
+    if (row.round == round && data.Find(row.idea)->ordinal <= config.ideas) ids.push_back(row.id);
   }
   if (ids.empty()) return none;
   return EarlyQuestions(*tree, *policy, *prompts, config, finished, round,
@@ -225,6 +242,7 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   auto asked = AskedEarly();
   if (!asked) return Failure(std::move(asked.error()));
   plan.early = std::move(*asked);
+  plan.goal = GoalText(config.goals, tree->data(), plan.index);
   Update([&](LiveState& state) {
     state.round = plan.index;
     state.ideas = state.candidates = state.evaluated = state.passed = 0;
@@ -241,13 +259,18 @@ Status Search::Impl::RunRound(std::stop_token stop) {
                           *early,
                           [this](RoundId id, CandidateId last) {
                             return MayAskEarly() ? AskEarly(id, last) : Status();
-                          }};
+                          },
+                          parts.steering};
   const bool early_next = MayAskEarly();
   Round round(shared, plan);
   if (auto done = round.Run(); !done) return done;
   spent = round.budget();
 
   // Nothing is in flight now: the tree may be read without its lock.
+  const int number = static_cast<int>(plan.parents.size()) * config.ideas + 1;
+  if (auto added = AddPortfolio(*tree, round.id(), number, parts.evaluator, parts.observer); !added) {
+    return added;
+  }
   stagnation.Round(BestOf(round.id()));
   const auto chosen = Choose(plan.index);
   if (auto done = tree->FinishRound(round.id(), chosen); !done) return done;
@@ -281,6 +304,7 @@ Status Search::RunRound(std::stop_token stop) { return impl_->RunRound(std::move
 
 std::optional<std::string> Search::Ended() const {
   const Impl& s = *impl_;
+  if (s.tree && JudgeAll(s.config.goals, s.tree->data()).all_met) return "every goal is met";
   if (s.spent) return "budget: " + *s.spent;
   if (s.finished >= s.config.rounds) return fmt::format("all {} rounds are done", s.finished);
   if (s.stagnation.converged()) {
@@ -315,8 +339,12 @@ Result<SearchSummary> RunSearch(const SearchParts& parts, const SearchConfig& co
   Status outcome = search.Open();
   std::optional<std::string> ended;
   while (outcome && !(ended = search.Ended())) {
-    outcome = stop.stop_requested() ? Status(Fail(ErrorCode::kCancelled, "interrupted"))
-                                    : search.RunRound(stop);
+    if (stop.stop_requested()) {
+      outcome = Fail(ErrorCode::kCancelled, "interrupted");
+    } else if (parts.steering != nullptr) {
+      outcome = parts.steering->MayBegin();
+    }
+    if (outcome) outcome = search.RunRound(stop);
   }
   SearchSummary summary = search.Summary();
   if (!outcome) {

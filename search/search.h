@@ -23,6 +23,8 @@
 
 namespace grove::search {
 
+class Steering;
+
 // Everything a search works with; borrowed, must outlive it.
 struct SearchParts {
   const seeds::Task& task;
@@ -31,6 +33,7 @@ struct SearchParts {
   llm::Client& client;
   results::Store& store;
   Observer& observer;
+  Steering* steering = nullptr;  // what the user tells a live run (search/steering.h); may be none
 };
 
 struct SearchSummary {

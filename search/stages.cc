@@ -25,8 +25,8 @@ using Node = flow::function_node<JobPtr, flow::continue_msg>;
 
 StageLimits LimitsFor(const eval::Device& device) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const bool measures = device.name().starts_with("cuda");
-  return {cores, cores, measures ? 1 : cores};
+  const int gpus = static_cast<int>(device.gpus().size());
+  return {cores, cores, gpus > 0 ? gpus : cores};
 }
 
 struct Stages::Impl {

@@ -19,7 +19,7 @@ struct StageLimits {
   int check = 1;
   int time = 1;
 };
-// For this machine: the cores for compiling and checking; one timing at a time where it measures.
+// For this machine: the cores for compiling and checking; one timing per GPU where it measures.
 StageLimits LimitsFor(const eval::Device& device);
 
 class Stages {

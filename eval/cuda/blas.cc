@@ -73,7 +73,9 @@ void AddWheels(const fs::path& root, std::vector<fs::path>& list) {
     if (!python.path().filename().string().starts_with("python3")) continue;
     for (const char* packages : {"site-packages", "dist-packages"}) {
       const fs::path nvidia = python.path() / packages / "nvidia";
-      for (const char* leaf : {"cu13/lib", "cublas/lib", "cu12/lib"}) list.push_back(nvidia / leaf);
+      for (const char* leaf : {"cu13/lib", "cublas/lib", "cusolver/lib", "cudnn/lib", "cu12/lib"}) {
+        list.push_back(nvidia / leaf);
+      }
     }
   }
 }

@@ -1,6 +1,8 @@
 #include "eval/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
 
@@ -27,6 +29,7 @@ constexpr milliseconds kStartTimeout{60000};
 // What our own work around the candidate's (drawing, reference, comparison) may take.
 constexpr milliseconds kOwnWork{60000};
 constexpr milliseconds kTimingAllowance{60000};
+constexpr milliseconds kProfileAllowance{120000};
 
 std::uint16_t Number(MessageType type) { return static_cast<std::uint16_t>(type); }
 
@@ -49,8 +52,7 @@ class Gpu final : public CudaDevice {
 
   Status Start() {
     PoolOptions pool;
-    pool.process.program = options_.worker_binary.empty() ? ExecutableFolder() / "grove-gpu-worker"
-                                                          : options_.worker_binary;
+    pool.process.program = WorkerBinary();
     pool.process.environment = SelectEnvironment(
         {"PATH", "HOME", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TMPDIR"});
     pool.workers = options_.workers;
@@ -66,6 +68,9 @@ class Gpu final : public CudaDevice {
   const eval::DeviceSpec& spec() const override { return spec_; }
   const DeviceFacts& facts() const override { return facts_; }
   PoolCounters counters() const override { return pool_->counters(); }
+  std::vector<eval::GpuIdentity> gpus() const override {
+    return {{facts_.uuid, facts_.name, DriverText(facts_), facts_.ordinal}};
+  }
 
   codegen::DeviceLimits limits() const override {
     codegen::DeviceLimits limits;
@@ -129,7 +134,19 @@ class Gpu final : public CudaDevice {
     return pair;
   }
 
+  Result<std::vector<CounterRow>> Profile(const eval::TimeRequest& request) override {
+    const TimeJob job = TimingJob(*request.context, *request.candidate, request.seed);
+    const auto lease = lease_.Enter(kTimings);
+    pool_->Broadcast(Number(MessageType::kTrim), {});  // what workers keep for reuse
+    return RunCounters(WorkerBinary(), options_.ordinal, support_cubin_, job, kProfileAllowance);
+  }
+
  private:
+  std::filesystem::path WorkerBinary() const {
+    return options_.worker_binary.empty() ? ExecutableFolder() / "grove-gpu-worker"
+                                          : options_.worker_binary;
+  }
+
   Status Handshake(int channel) {
     OpenMessage open;
     open.ordinal = options_.ordinal;
@@ -288,6 +305,36 @@ Result<std::vector<DeviceFacts>> ListGpus() {
     list.push_back(std::move(*facts));
   }
   return list;
+}
+
+std::string ParseDriverVersion(std::string_view text) {
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue ...": the first word made of
+  // digits and dots alone, with two numbers or more.
+  constexpr std::string_view kMark = "NVRM version:";
+  const std::size_t mark = text.find(kMark);
+  if (mark == std::string_view::npos) return {};
+  text.remove_prefix(mark + kMark.size());
+  text = text.substr(0, text.find('\n'));
+  while (!text.empty()) {
+    const std::size_t begin = text.find_first_not_of(" \t");
+    if (begin == std::string_view::npos) break;
+    text.remove_prefix(begin);
+    const std::string_view word = text.substr(0, text.find_first_of(" \t"));
+    text.remove_prefix(word.size());
+    if (word.find_first_not_of("0123456789.") == std::string_view::npos &&
+        word.find('.') != std::string_view::npos && word.front() != '.' && word.back() != '.') {
+      return std::string(word);
+    }
+  }
+  return {};
+}
+
+std::string DriverText(const DeviceFacts& facts) {
+  std::ifstream file("/proc/driver/nvidia/version");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string version = ParseDriverVersion(text);
+  if (!version.empty()) return version;
+  return fmt::format("CUDA {}.{}", facts.driver_version / 1000, facts.driver_version % 1000 / 10);
 }
 
 eval::DeviceSpec SpecOf(const DeviceFacts& facts) {

@@ -20,6 +20,7 @@
 
 #include "base/result.h"
 #include "codegen/compiler.h"
+#include "eval/cuda/counters.h"
 #include "eval/cuda/driver.h"
 #include "eval/cuda/statistics.h"
 #include "eval/cuda/worker_pool.h"
@@ -46,6 +47,9 @@ class CudaDevice : public eval::Device {
  public:
   virtual const DeviceFacts& facts() const = 0;
   virtual PoolCounters counters() const = 0;  // of worker processes
+  // Hardware counters of one execution (counters.h), with the GPU to itself. kUnavailable with one
+  // line when they cannot be had.
+  virtual Result<std::vector<CounterRow>> Profile(const eval::TimeRequest& request) = 0;
 };
 
 // Starts the first worker. kUnavailable with the driver's own message when there is no usable GPU,
@@ -55,6 +59,12 @@ Result<std::unique_ptr<CudaDevice>> MakeCudaDevice(const CudaOptions& options);
 // Every GPU the driver shows, read in this process without creating a context; empty, not an Error,
 // when there is a driver but no device. kUnavailable without a driver.
 Result<std::vector<DeviceFacts>> ListGpus();
+
+// The version of the kernel driver from the text of /proc/driver/nvidia/version; empty when it is
+// not there ("580.159.04").
+std::string ParseDriverVersion(std::string_view text);
+// The same of this machine's driver; without that file, the CUDA version it offers ("CUDA 13.0").
+std::string DriverText(const DeviceFacts& facts);
 
 // The device table's entry for a GPU by the driver's name, else one derived from its facts.
 eval::DeviceSpec SpecOf(const DeviceFacts& facts);

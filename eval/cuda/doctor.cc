@@ -2,114 +2,22 @@
 
 #include <algorithm>
 #include <fstream>
-#include <functional>
 
 #include <fmt/format.h>
 
+#include "eval/cuda/bare_gpu.h"
 #include "eval/cuda/blas.h"
+#include "eval/cuda/blas_lt.h"
+#include "eval/cuda/convolution.h"
 #include "eval/cuda/cuda_device.h"
-#include "eval/cuda/lane.h"
+#include "eval/cuda/factor.h"
 #include "eval/cuda/statistics.h"
+#include "eval/cuda/tool.h"
 
 namespace grove::cuda {
 namespace {
 
 using seeds::Tensor;
-using seeds::TensorRole;
-constexpr std::chrono::milliseconds kDeadline{60000};
-constexpr std::size_t kBefore = 0;
-constexpr std::size_t kAfter = 1;
-constexpr std::size_t kBlock = 2;
-
-// A GPU opened in this process.
-struct Opened {
-  std::unique_ptr<WorkerParts> parts;
-  std::unique_ptr<Lane> lane;
-  GuardedBuffer flush;
-};
-
-Result<Opened> Open(int ordinal, codegen::Compiler& compiler) {
-  auto driver = Driver::Load();
-  if (!driver) return Fail(driver.error());
-  auto count = DeviceCount(**driver);
-  if (!count) return Fail(ToError(count.error()));
-  if (ordinal < 0 || ordinal >= *count) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("there is no GPU {}: the driver shows {}", ordinal, *count));
-  }
-  auto facts = ReadDeviceFacts(**driver, ordinal);
-  if (!facts) return Fail(ToError(facts.error()));
-  auto context = Context::Retain(*driver, ordinal);
-  if (!context) return Fail(ToError(context.error()));
-  auto compiled = compiler.Compile(SupportRequest(*facts));
-  if (!compiled) return Fail(compiled.error());
-  if (!(*compiled)->ok()) return Fail(ErrorCode::kInternal, (*compiled)->log.substr(0, 500));
-  auto support = SupportCode::Load(*context, (*compiled)->cubin, *facts);
-  if (!support) return Fail(ToError(support.error()));
-  Opened opened;
-  opened.parts = std::make_unique<WorkerParts>(std::move(*context), std::move(*facts),
-                                               std::move(*support), Bytes(0));
-  auto lane = Lane::Make(*opened.parts);
-  if (!lane) return Fail(ToError(lane.error()));
-  opened.lane = std::move(*lane);
-  auto flush = opened.parts->pool.Acquire(2 * std::max(1, opened.parts->facts.l2_bytes));
-  if (!flush) return Fail(ToError(flush.error()));
-  opened.flush = std::move(*flush);
-  return opened;
-}
-
-struct Timed {
-  std::vector<Nanoseconds> samples;
-  double clock_ghz = 0;
-};
-
-// Cold times of `enqueue`: as timer.h times candidates, but for the ring of inputs.
-Result<Timed> TimeCold(Opened& gpu, int count, const std::function<Status()>& enqueue) {
-  Lane& lane = *gpu.lane;
-  const Driver& driver = lane.driver();
-  const SupportCode& support = gpu.parts->support;
-  Timed timed;
-  for (int i = -2; i < count; ++i) {
-    // Warm-up without the blocking kernel: a library loads its kernels and takes memory at its
-    // first call, which waits for the device.
-    const bool warm_up = i < 0;
-    const std::uint32_t token = lane.NextToken();
-    CuStatus ok = lane.ClearResults();
-    if (ok) {
-      ok = driver.Check(
-          driver.MemsetD8Async(gpu.flush.data(), 0, static_cast<std::size_t>(gpu.flush.bytes()),
-                               lane.stream()),
-          "cuMemsetD8Async");
-    }
-    if (ok) ok = support.TakeStamp(lane.stream(), lane.slot(kBefore));
-    if (ok && !warm_up)
-      ok = support.Block(lane.stream(), lane.flag(), token, 10'000'000'000, lane.slot(kBlock));
-    if (ok)
-      ok = driver.Check(driver.EventRecord(lane.start().get(), lane.stream()), "cuEventRecord");
-    if (!ok) return Fail(ToError(ok.error()));
-    Status ours = enqueue();
-    ok = driver.Check(driver.EventRecord(lane.stop().get(), lane.stream()), "cuEventRecord");
-    if (ok) ok = support.TakeStamp(lane.stream(), lane.slot(kAfter));
-    if (ok) ok = lane.ReadResults();
-    lane.Open(token);
-    if (auto waited = lane.Wait(kDeadline); !waited) {
-      return Fail(ErrorCode::kUnavailable, waited.error().message);
-    }
-    if (!ours) return Fail(ours.error());
-    if (!ok) return Fail(ToError(ok.error()));
-    auto time = Elapsed(lane.start(), lane.stop());
-    if (!time) return Fail(ToError(time.error()));
-    if (warm_up) continue;
-    timed.samples.push_back(*time);
-    const auto before = lane.result<Stamp>(kBefore);
-    const auto after = lane.result<Stamp>(kAfter);
-    if (before.sm == after.sm && after.nanoseconds > before.nanoseconds + 2000) {
-      timed.clock_ghz = static_cast<double>(after.cycles - before.cycles) /
-                        static_cast<double>(after.nanoseconds - before.nanoseconds);
-    }
-  }
-  return timed;
-}
 
 Tensor RandomMatrix(std::int64_t rows, std::int64_t columns, DType dtype) {
   Tensor tensor;
@@ -129,22 +37,36 @@ DType TypeOf(GemmKind kind) {
   }
 }
 
+ColdTiming Counted(int count) {
+  ColdTiming how;
+  how.most = count;
+  return how;
+}
+
+template <typename Library>
+LibraryFinding FindingOf(const char* product, const Result<std::unique_ptr<Library>>& library) {
+  return {product, library.has_value(), library ? (*library)->version() : library.error().message};
+}
+
 std::string CounterAccess() {
+  const auto tool = FindTool("ncu");
+  const std::string ncu = tool ? "; " + tool->string() : "; no ncu here to read them";
   std::ifstream file("/proc/driver/nvidia/params");
   std::string line;
   while (std::getline(file, line)) {
     if (!line.starts_with("RmProfilingAdminOnly")) continue;
-    return line.find(": 0") != std::string::npos ? "open to every user" : "for administrators only";
+    const bool open = line.find(": 0") != std::string::npos;
+    return (open ? "open to every user" : "for administrators only") + ncu;
   }
-  return "not known (the driver's parameters cannot be read)";
+  return "not known whether permitted (the driver's parameters cannot be read)" + ncu;
 }
 
 }  // namespace
 
 Result<DoctorReport> Diagnose(int ordinal, codegen::Compiler& compiler) {
-  auto opened = Open(ordinal, compiler);
+  auto opened = OpenGpu(ordinal, compiler);
   if (!opened) return Fail(opened.error());
-  Opened& gpu = *opened;
+  BareGpu& gpu = *opened;
   Lane& lane = *gpu.lane;
   const Driver& driver = lane.driver();
   DoctorReport report;
@@ -156,7 +78,7 @@ Result<DoctorReport> Diagnose(int ordinal, codegen::Compiler& compiler) {
   driver.MemGetInfo(&free, &total);
   report.free_bytes = static_cast<std::int64_t>(free);
 
-  auto empty = TimeCold(gpu, 11, [&]() -> Status {
+  auto empty = TimeCold(gpu, Counted(11), [&]() -> Status {
     if (auto ok = gpu.parts->support.Empty(lane.stream()); !ok) return Fail(ToError(ok.error()));
     return {};
   });
@@ -174,7 +96,7 @@ Result<DoctorReport> Diagnose(int ordinal, codegen::Compiler& compiler) {
     if (auto ok = gpu.parts->support.Generate(lane.stream(), noise, 0, 1, from->data()); !ok) {
       return Fail(ToError(ok.error()));
     }
-    auto copy = TimeCold(gpu, 11, [&]() -> Status {
+    auto copy = TimeCold(gpu, Counted(11), [&]() -> Status {
       auto ok =
           driver.Check(driver.MemcpyDtoDAsync(to->data(), from->data(),
                                               static_cast<std::size_t>(copied), lane.stream()),
@@ -189,11 +111,12 @@ Result<DoctorReport> Diagnose(int ordinal, codegen::Compiler& compiler) {
   }
 
   auto blas = Blas::Load();
-  if (!blas) {
-    report.blas = blas.error().message;
-    return report;
-  }
-  report.blas = (*blas)->version();
+  report.libraries.push_back(FindingOf("cuBLAS", blas));
+  report.libraries.push_back(FindingOf("cuBLASLt", BlasLt::Load()));
+  report.libraries.push_back(FindingOf("cuSOLVER", Solver::Load()));
+  report.libraries.push_back(FindingOf("cuDNN", Convolution::Load()));
+  report.blas = report.libraries.front().words;
+  if (!blas) return report;
   for (const GemmKind kind : {GemmKind::kFp32, GemmKind::kTf32, GemmKind::kFp16, GemmKind::kBf16}) {
     constexpr std::int64_t kSize = 8192;
     const Tensor matrix = RandomMatrix(kSize, kSize, TypeOf(kind));
@@ -208,7 +131,7 @@ Result<DoctorReport> Diagnose(int ordinal, codegen::Compiler& compiler) {
         return Fail(ToError(ok.error()));
       }
     }
-    auto timed = TimeCold(gpu, 7, [&] {
+    auto timed = TimeCold(gpu, Counted(7), [&] {
       return (*blas)->Gemm(lane.stream(), kind, kSize, kSize, kSize, a->data(), b->data(),
                            c->data());
     });
@@ -223,72 +146,6 @@ Result<DoctorReport> Diagnose(int ordinal, codegen::Compiler& compiler) {
                             "TFLOP/s"});
   }
   return report;
-}
-
-Result<std::vector<Baseline>> MeasureBaselines(int ordinal, codegen::Compiler& compiler,
-                                               const seeds::Task& task, std::size_t case_index) {
-  std::vector<Baseline> list;
-  const seeds::Case& c = task.cases.at(case_index);
-  if (task.family != "gemm") return list;
-  std::vector<const Tensor*> inputs;
-  const Tensor* output = nullptr;
-  for (const Tensor& tensor : c.tensors) {
-    if (tensor.role == TensorRole::kInput) {
-      inputs.push_back(&tensor);
-    } else {
-      output = &tensor;
-    }
-  }
-  if (inputs.size() != 2 || output == nullptr || c.tensors.size() != 3 ||
-      inputs[0]->shape.size() != 2 || inputs[1]->shape.size() != 2) {
-    return list;
-  }
-  const std::int64_t m = inputs[0]->shape[0];
-  const std::int64_t k = inputs[0]->shape[1];
-  const std::int64_t n = inputs[1]->shape[1];
-  if (inputs[1]->shape[0] != k || output->shape != std::vector<std::int64_t>{m, n}) return list;
-
-  auto opened = Open(ordinal, compiler);
-  if (!opened) return Fail(opened.error());
-  Opened& gpu = *opened;
-  Lane& lane = *gpu.lane;
-  auto blas = Blas::Load();
-  if (!blas) return Fail(blas.error());
-  for (const GemmKind kind : {GemmKind::kFp32, GemmKind::kTf32, GemmKind::kFp16, GemmKind::kBf16}) {
-    Tensor a = *inputs[0];
-    Tensor b = *inputs[1];
-    a.dtype = b.dtype = TypeOf(kind);
-    auto buffer_a = gpu.parts->pool.Acquire(a.bytes().value);
-    auto buffer_b = gpu.parts->pool.Acquire(b.bytes().value);
-    auto buffer_c = gpu.parts->pool.Acquire(m * n * static_cast<std::int64_t>(ElementBytes(kind)));
-    if (!buffer_a) return Fail(ToError(buffer_a.error()));
-    if (!buffer_b) return Fail(ToError(buffer_b.error()));
-    if (!buffer_c) return Fail(ToError(buffer_c.error()));
-    for (auto [tensor, index, buffer] :
-         {std::tuple{&a, 0, &*buffer_a}, std::tuple{&b, 1, &*buffer_b}}) {
-      if (auto ok = gpu.parts->support.Generate(lane.stream(), *tensor,
-                                                static_cast<std::size_t>(index), 1, buffer->data());
-          !ok) {
-        return Fail(ToError(ok.error()));
-      }
-    }
-    auto timed = TimeCold(gpu, 30, [&] {
-      return (*blas)->Gemm(lane.stream(), kind, m, n, k, buffer_a->data(), buffer_b->data(),
-                           buffer_c->data());
-    });
-    if (!timed) return Fail(timed.error());
-    const Summary summary = Summarise(timed->samples);
-    Baseline baseline;
-    baseline.name = fmt::format("cublas_{}", Name(kind));
-    baseline.version = (*blas)->version();
-    baseline.uuid = gpu.parts->facts.uuid;
-    baseline.median = summary.median;
-    baseline.min = summary.min;
-    baseline.q3 = summary.q3;
-    baseline.samples = std::move(timed->samples);
-    list.push_back(std::move(baseline));
-  }
-  return list;
 }
 
 }  // namespace grove::cuda

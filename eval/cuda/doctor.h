@@ -1,7 +1,6 @@
-// What a GPU really does, measured in this very process: copy bandwidth and matrix-product rates
-// against the device table, and the vendor library's time on a task's case as a baseline. For
-// `grove doctor` and `grove baseline`, which are short-lived; a run never calls this. Thread-safe
-// as far as each call uses a context of its own; not to be run beside other GPU work.
+// What a GPU really does, measured in this very process (bare_gpu.h): copy bandwidth and
+// matrix-product rates against the device table. For `grove doctor`; a run never calls this.
+// Thread-safe as far as each call uses a context of its own; not to be run beside other GPU work.
 #pragma once
 
 #include <string>
@@ -12,7 +11,6 @@
 #include "eval/cuda/driver.h"
 #include "eval/device.h"
 #include "eval/model/device_spec.h"
-#include "seeds/task.h"
 
 namespace grove::cuda {
 
@@ -24,10 +22,18 @@ struct Rate {
   std::string unit;     // "GB/s", "TFLOP/s"
 };
 
+// A vendor library that baselines use.
+struct LibraryFinding {
+  std::string product;
+  bool found = false;
+  std::string words;  // its version, or why it cannot be used
+};
+
 struct DoctorReport {
   DeviceFacts facts;
   eval::DeviceSpec spec;
-  std::string blas;  // version, or why there is none
+  std::string blas;                       // version, or why there is none
+  std::vector<LibraryFinding> libraries;  // cuBLAS, cuBLASLt, cuSOLVER, cuDNN
   std::vector<Rate> rates;
   Nanoseconds empty_kernel{0};
   double clock_ghz = 0;         // SM clock under the matrix products; 0 = not measured
@@ -36,19 +42,5 @@ struct DoctorReport {
   std::string counters;
 };
 Result<DoctorReport> Diagnose(int ordinal, codegen::Compiler& compiler);
-
-// One baseline of one case. Belongs to the physical GPU of `uuid` and no other.
-struct Baseline {
-  std::string name;     // "cublas_fp32", "cublas_tf32", ...
-  std::string version;  // of the library
-  std::string uuid;
-  Nanoseconds median{0}, min{0}, q3{0};
-  std::vector<Nanoseconds> samples;  // cold, as candidates are timed
-};
-// Baselines that the vendor's libraries offer for a case: for family "gemm" (inputs M x K and K x
-// N, one output M x N) cuBLAS in every precision. Empty when none applies. kUnavailable without
-// cuBLAS.
-Result<std::vector<Baseline>> MeasureBaselines(int ordinal, codegen::Compiler& compiler,
-                                               const seeds::Task& task, std::size_t case_index);
 
 }  // namespace grove::cuda

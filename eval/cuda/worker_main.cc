@@ -1,10 +1,20 @@
-// The GPU worker process. Started by the head with a channel (ServeWorker).
+// The GPU worker process. Started by the head with a channel (ServeWorker), or by a profiler with a
+// job's file (profile_run.h).
 #include <cstdio>
+#include <string_view>
 
 #include "base/process.h"
+#include "eval/cuda/profile_run.h"
 #include "eval/cuda/worker.h"
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string_view(argv[1]) == "profile") {
+    if (auto ran = grove::cuda::RunProfileJob(argv[2]); !ran) {
+      std::fprintf(stderr, "grove-gpu-worker: %s\n", ran.error().message.c_str());
+      return 1;
+    }
+    return 0;
+  }
   auto channel = grove::EnterWorker();
   if (!channel) {
     std::fprintf(stderr, "grove-gpu-worker is started by grove, not by hand: %s\n",

@@ -191,6 +191,65 @@ TEST_F(CliTest, ACorrectKernelPassesWithAModelledTime) {
   EXPECT_THAT(text.out, HasSubstr("modelled"));
 }
 
+TEST_F(CliTest, WithoutAGpuTheSeedsModelledTimeIsTheOnlyBaselineAndIsNotKept) {
+  const std::string tasks = std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks";
+  const ProgramResult result = Grove({"baseline", "softmax_small", "--tasks", tasks, "--device",
+                                      "emulator", "--json", "--cache", folder_.path() / "cache"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  ASSERT_GE(json.size(), 1U);
+  EXPECT_EQ(json[0]["baseline"], "seed");
+  EXPECT_EQ(json[0]["kind"], "modelled");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "cache" / "baselines"));
+  const ProgramResult torch =
+      Grove({"baseline", "softmax_small", "--tasks", tasks, "--device", "emulator", "--torch"});
+  EXPECT_EQ(torch.exit_code, 3);
+  EXPECT_THAT(torch.err, HasSubstr("needs a GPU"));
+}
+
+TEST_F(CliTest, AnImportNamesWhatIsWrongWithItsFile) {
+  const std::string tasks = std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks";
+  const auto import = [&](const std::string& text) {
+    std::ofstream(folder_.path() / "torch.json") << text;
+    return Grove({"baseline", "softmax_small", "--tasks", tasks, "--import", "torch.json"});
+  };
+  const ProgramResult broken = import("{");
+  EXPECT_EQ(broken.exit_code, 2);
+  EXPECT_THAT(broken.err, HasSubstr("torch.json: not what torch_baseline.py writes"));
+  const ProgramResult elsewhere = import(
+      R"({"uuid": "GPU-0123", "device": "NVIDIA H200", "results": [{"task": "softmax_small",
+          "case": "no such", "mode": "eager", "median_us": 1}]})");
+  EXPECT_EQ(elsewhere.exit_code, 3);
+  EXPECT_THAT(elsewhere.err, HasSubstr("which is not here"));
+  EXPECT_EQ(
+      Grove({"baseline", "softmax_small", "--tasks", tasks, "--import", "none.json"}).exit_code, 2);
+}
+
+TEST_F(CliTest, SeveralGpusAreNamedInOneDeviceAndNonsenseIsRefusedBeforeAnyWorkerStarts) {
+  const std::string tasks = std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks";
+  for (const char* device : {"cuda:0,0", "cuda:0,x", "cuda:,1", "cuda:0,", "every"}) {
+    const ProgramResult result =
+        Grove({"baseline", "softmax_small", "--tasks", tasks, "--device", device});
+    EXPECT_EQ(result.exit_code, 2) << device;
+    EXPECT_THAT(result.err, HasSubstr("device")) << device;
+  }
+}
+
+TEST_F(CliTest, AProfileOfAModelledKernelSaysWhatItKnowsAndThatThereAreNoCounters) {
+  auto arguments = SmallRun("p");
+  arguments[7] = "1";
+  ASSERT_EQ(Grove(arguments).exit_code, 0);
+  const ProgramResult result = Grove({"profile", "p/best", "--device", "emulator", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["time_kind"], "modelled");
+  EXPECT_THAT(json["counters_problem"].get<std::string>(), HasSubstr("modelled"));
+  EXPECT_THAT(json["report"].get<std::string>(), HasSubstr("registers"));
+  EXPECT_THAT(json["summary"].get<std::string>(), HasSubstr("GB/s"));
+  EXPECT_EQ(Grove({"profile", "p/r9.i9.b9"}).exit_code, 2);
+  EXPECT_EQ(Grove({"profile", "p/best", "--device", "emulator", "--case", "none"}).exit_code, 2);
+}
+
 TEST_F(CliTest, ASearchFindsFasterKernelsAndItsTreeCanBeRead) {
   const ProgramResult run = Grove(SmallRun("small"));
   ASSERT_EQ(run.exit_code, 0) << run.err;

@@ -1,4 +1,5 @@
-// The tutorial in docs/tasks.md, run as it stands: fences with file=PATH are written, lines "$ grove
+// The tutorial in docs/tasks.md, run as it stands: fences with file=PATH are written, lines "$
+// grove
 // ..." of console fences are run, and the lines below them must appear in what they print. A page
 // that no longer works fails here.
 #include <filesystem>
@@ -72,7 +73,8 @@ TEST(Tutorial, TheTasksPageDoesWhatItSays) {
         options.environment.push_back(cache);
         result = testing::RunProgram(program, arguments, options);
         EXPECT_EQ(result.exit_code, exit_code.empty() ? 0 : std::stoi(exit_code))
-            << command << "\n" << result.out << result.err;
+            << command << "\n"
+            << result.out << result.err;
         ++commands;
       } else if (!line.empty()) {
         EXPECT_NE(result.out.find(line), std::string::npos)

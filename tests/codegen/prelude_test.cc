@@ -16,6 +16,7 @@ using ::testing::Not;
 TEST(PreludeTest, NamesDimsTensorsAndScalars) {
   EXPECT_EQ(Prelude(SampleCase()),
             "#include <math.h>\n#include <float.h>\n#include <limits.h>\n#include <stdint.h>\n"
+            "#define GROVE_DIM_M 4096\n#define GROVE_DIM_N 1000\n#define GROVE_IS_f32 1\n"
             "namespace dim {\n"
             "[[maybe_unused]] constexpr int M = 4096;\n"
             "[[maybe_unused]] constexpr int N = 1000;\n"

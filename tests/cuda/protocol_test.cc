@@ -216,6 +216,70 @@ TEST(Protocol, AnArgumentThatPointsOutsideItsListIsRefused) {
   EXPECT_FALSE(DecodeCheckJob(Encode(job)));
 }
 
+// A step c = a b of workspace 0 (all three operands apart in it).
+codegen::ResolvedLaunch LibraryStep() {
+  auto gemm = std::make_shared<codegen::ResolvedGemm>();
+  gemm->m = 3, gemm->n = 4, gemm->k = 5, gemm->batch = 6;
+  gemm->alpha = -1, gemm->beta = 0.5;
+  gemm->compute = codegen::GemmCompute::kTf32;
+  gemm->a = {codegen::ResolvedArg::Kind::kTensor, 0, DType::kF32, 7, 8, 9, true};
+  gemm->b = {codegen::ResolvedArg::Kind::kTensor, 1, DType::kF32, 1, 2, 3, false};
+  gemm->c = {codegen::ResolvedArg::Kind::kWorkspace, 0, DType::kF32, 4, 5, 6, false};
+  codegen::ResolvedLaunch step;
+  step.kernel = codegen::kGemmStep;
+  step.gemm = std::move(gemm);
+  step.place = "launches[1]";
+  return step;
+}
+
+TEST(Protocol, ALibraryStepAndACheckerArriveAsTheyWereSent) {
+  CheckJob sent = MakeCheckJob();
+  sent.candidate.plan.launches.push_back(LibraryStep());
+  sent.task_case.checker = seeds::Checker::kHouseholderQr;
+  sent.task_case.profile = seeds::CheckerProfile::kCompetition;
+  sent.task_case.tensors[0].distribution.structure = seeds::Distribution::Structure::kMixed;
+  const auto got = DecodeCheckJob(Encode(sent));
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(Encode(*got), Encode(sent));
+  EXPECT_EQ(got->task_case.checker, seeds::Checker::kHouseholderQr);
+  EXPECT_EQ(got->task_case.profile, seeds::CheckerProfile::kCompetition);
+  EXPECT_EQ(got->candidate.plan.launches[0].gemm, nullptr);
+  const auto& gemm = got->candidate.plan.launches[1].gemm;
+  ASSERT_TRUE(gemm);
+  EXPECT_EQ(gemm->batch, 6);
+  EXPECT_EQ(gemm->beta, 0.5);
+  EXPECT_EQ(gemm->compute, codegen::GemmCompute::kTf32);
+  EXPECT_EQ(gemm->a.stride, 9);
+  EXPECT_TRUE(gemm->a.transpose);
+  EXPECT_EQ(gemm->c.kind, codegen::ResolvedArg::Kind::kWorkspace);
+}
+
+TEST(Protocol, AnOperandThatPointsOutsideItsListIsRefused) {
+  CheckJob job = MakeCheckJob();
+  codegen::ResolvedLaunch step = LibraryStep();
+  auto gemm = std::make_shared<codegen::ResolvedGemm>(*step.gemm);
+  gemm->c.index = 1;  // there is one workspace
+  step.gemm = gemm;
+  job.candidate.plan.launches.push_back(step);
+  EXPECT_FALSE(DecodeCheckJob(Encode(job)));
+}
+
+TEST(Protocol, GatesArriveAsTheyWereSent) {
+  CheckDone sent;
+  sent.outcome.gates = {{"QtA=R", 1e-7, 1e-3, true, 5, 17}, {"A=QR", 2, 3, false, 0, -1}};
+  const auto got = DecodeCheckDone(Encode(sent));
+  ASSERT_TRUE(got) << got.error().message;
+  ASSERT_EQ(got->outcome.gates.size(), 2U);
+  EXPECT_EQ(got->outcome.gates[0].name, "QtA=R");
+  EXPECT_EQ(got->outcome.gates[0].column, 17);
+  EXPECT_FALSE(got->outcome.gates[1].decides);
+  TimeDone timed;
+  timed.outcome.gates = sent.outcome.gates;
+  const auto again = DecodeTimeDone(Encode(timed));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->outcome.gates.size(), 2U);
+}
+
 TEST(Protocol, AnUnknownVerdictKindIsRefused) {
   FatalMessage message{eval::VerdictKind::kTrap, "x"};
   std::string bytes = Encode(message);

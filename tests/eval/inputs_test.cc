@@ -1,6 +1,7 @@
 // The input generator: known answers, statistics, independence, and the same value by every way.
 #include "eval/inputs.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -313,6 +314,104 @@ INSTANTIATE_TEST_SUITE_P(Types, PoisonTest,
                                            DType::kI64, DType::kI32, DType::kI8, DType::kU8,
                                            DType::kBool),
                          [](const auto& type) { return std::string(Name(type.param)); });
+
+// --- matrices -----------------------------------------------------------------------------------
+
+using Structure = Distribution::Structure;
+
+Tensor Matrices(Structure structure, double cond, std::int64_t batch, std::int64_t n) {
+  Tensor tensor = Make(Kind::kMatrix, cond, 0, {batch, n, n});
+  tensor.distribution.structure = structure;
+  return tensor;
+}
+
+// The norms of the columns of one matrix.
+std::vector<double> ColumnNorms(const std::vector<double>& values, std::int64_t b, std::int64_t n) {
+  std::vector<double> norms(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n * n; ++i) {
+    const double v = values[static_cast<std::size_t>(b * n * n + i)];
+    norms[static_cast<std::size_t>(i % n)] += v * v;
+  }
+  for (double& norm : norms) norm = std::sqrt(norm);
+  return norms;
+}
+
+TEST(Matrices, RandomAccessEqualsBulk) {
+  for (int s = 0; s < seeds::kStructureCount; ++s) {
+    const Tensor tensor = Matrices(static_cast<Structure>(s), 2, 5, 33);
+    const auto values = Values(tensor, 99, 3);
+    for (std::int64_t i = 0; i < tensor.elements(); i += 13) {
+      ASSERT_EQ(InputElement(tensor, 99, 3, i), values[static_cast<std::size_t>(i)])
+          << Name(tensor.distribution.structure) << " " << i;
+    }
+  }
+}
+
+TEST(Matrices, ColumnsFallByTheDecimalOrdersAsked) {
+  const auto norms = ColumnNorms(Values(Matrices(Structure::kDense, 3, 1, 64), 5), 0, 64);
+  EXPECT_NEAR(norms[0], 8, 2.5);
+  EXPECT_NEAR(norms[63], 8e-3, 2.5e-3);
+}
+
+TEST(Matrices, StructuresAreWhatTheyAreCalled) {
+  constexpr std::int64_t kN = 64;
+  const auto norms = [&](Structure structure) {
+    return ColumnNorms(Values(Matrices(structure, 0, 2, kN), 6), 1, kN);
+  };
+  const auto deficient = norms(Structure::kRankDeficient);
+  EXPECT_GT(deficient[47], 1);
+  for (std::size_t j = 48; j < 64; ++j) EXPECT_EQ(deficient[j], 0);
+  const auto clustered = norms(Structure::kClustered);
+  EXPECT_GT(clustered[29], 1);
+  EXPECT_NEAR(clustered[31] / clustered[0], 3.45e-4, 2e-4);
+  EXPECT_NEAR(clustered[40] / clustered[0], 4.8e-7, 3e-7);
+
+  const auto values = Values(Matrices(Structure::kNearRank, 0, 1, kN), 6);
+  double worst = 0;
+  for (std::int64_t r = 0; r < kN; ++r) {
+    for (std::int64_t c = 48; c < kN; ++c) {
+      const auto at = [&](std::int64_t j) { return values[static_cast<std::size_t>(r * kN + j)]; };
+      worst = std::max(worst, std::abs(at(c) - at(c - 48)));
+    }
+  }
+  EXPECT_GT(worst, 1e-5);
+  EXPECT_LT(worst, 1e-4);
+
+  const auto upper = Values(Matrices(Structure::kUpper, 1, 1, kN), 6);
+  const auto band = Values(Matrices(Structure::kBand, 1, 1, kN), 6);
+  const auto diagonal = Values(Matrices(Structure::kDiagonal, 1, 1, kN), 6);
+  for (std::int64_t i = 0; i < kN * kN; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::int64_t below = i / kN - i % kN;
+    EXPECT_EQ(upper[at] == 0, below > 0) << i;
+    EXPECT_EQ(band[at] == 0, std::abs(below) > 2) << i;
+    EXPECT_EQ(diagonal[at] == 0, below != 0) << i;
+  }
+}
+
+TEST(Matrices, AMixedBatchHasDenseOnesAndOthersAtPlacesThatTheSeedChooses) {
+  constexpr std::int64_t kN = 32;
+  std::set<std::vector<bool>> patterns;
+  for (const std::int64_t batch : {2, 3, 40}) {
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      const auto mixed = Values(Matrices(Structure::kMixed, 0, batch, kN), seed);
+      const auto dense = Values(Matrices(Structure::kDense, 0, batch, kN), seed);
+      std::vector<bool> same;
+      for (std::int64_t b = 0; b < batch; ++b) {
+        const auto from = static_cast<std::ptrdiff_t>(b * kN * kN);
+        same.push_back(
+            std::equal(mixed.begin() + from, mixed.begin() + from + kN * kN, dense.begin() + from));
+      }
+      EXPECT_TRUE(std::find(same.begin(), same.end(), true) != same.end()) << batch << " " << seed;
+      EXPECT_TRUE(std::find(same.begin(), same.end(), false) != same.end()) << batch << " " << seed;
+      if (batch == 40) {
+        EXPECT_NEAR(std::count(same.begin(), same.end(), true), 20, 14) << seed;
+        patterns.insert(same);
+      }
+    }
+  }
+  EXPECT_GT(patterns.size(), 10U);
+}
 
 }  // namespace
 }  // namespace grove::eval

@@ -189,7 +189,7 @@ TEST(PlaybookTips, EveryEntryIsATipOfAFamily) {
   ASSERT_TRUE(tips) << tips.error().message;
   std::set<std::string> families;
   for (const PlaybookTip& tip : *tips) families.insert(tip.family);
-  EXPECT_EQ(families, (std::set<std::string>{"attention", "conv", "elementwise", "gemm",
+  EXPECT_EQ(families, (std::set<std::string>{"attention", "conv", "elementwise", "gemm", "qr",
                                              "row_reduction"}));
 }
 

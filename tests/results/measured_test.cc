@@ -1,10 +1,13 @@
 // What measuring devices add to a run: contests, baselines, profiles and the GPU of a time.
+#include <sstream>
 #include <vector>
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 
 #include "results/schema.h"
+#include "results/show.h"
+#include "results/tree.h"
 #include "tests/results/sample_run.h"
 
 namespace grove::results {
@@ -35,7 +38,12 @@ class MeasuredTest : public RunsFolder {
     row.high = 0.91;
     row.gpu_uuid = "GPU-1";
     row.why = "10.00% faster";
-    row.cases.push_back({"n512", Nanoseconds(100), Nanoseconds(90), 0.9, 0.89, 0.91,
+    row.cases.push_back({"n512",
+                         Nanoseconds(100),
+                         Nanoseconds(90),
+                         0.9,
+                         0.89,
+                         0.91,
                          {Nanoseconds(100), Nanoseconds(101)},
                          {Nanoseconds(90), Nanoseconds(91)}});
     return row;
@@ -138,6 +146,47 @@ TEST_F(MeasuredTest, TheGpuThatTimedACandidateIsStored) {
   evaluation.case_times[0].gpu_uuid = "GPU-7";
   ASSERT_TRUE(store_->RecordVerdict(id, evaluation).value());
   EXPECT_EQ(Load("a").Find(id)->evaluation->case_times.at(0).gpu_uuid, "GPU-7");
+}
+
+TEST_F(MeasuredTest, ShowHoldsOnlyBaselinesOfTheSameGpuAgainstATime) {
+  const IdeaId idea = Load("a").ideas.at(0).id;
+  const CandidateId id = store_->RequestCandidate(idea, 9).value();
+  EvaluationRow evaluation = SampleEvaluation(100);
+  evaluation.case_times[0].kind = TimeKind::kMeasured;
+  evaluation.case_times[0].gpu_uuid = "GPU-1";
+  evaluation.score_kind = TimeKind::kMeasured;
+  ASSERT_TRUE(store_->RecordVerdict(id, evaluation).value());
+  ASSERT_TRUE(store_->SetBaselines(
+      std::vector<BaselineRow>{Baseline("here", 300, "GPU-1"), Baseline("there", 300, "GPU-2")}));
+  PromotionRow contest = Contest();
+  contest.challenger = id;
+  ASSERT_TRUE(store_->RecordPromotion(contest).value());
+  ASSERT_TRUE(store_->RecordProfile(id, "DRAM 84% of peak\n", "table"));
+  const RunData data = Load("a");
+  const std::string page = RenderCandidate(data, *data.Find(id), {}, {200, false});
+  std::istringstream lines(page);
+  std::string here, there;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" here ") != std::string::npos) here = line;
+    if (line.find(" there ") != std::string::npos) there = line;
+  }
+  EXPECT_NE(here.find("3.00x"), std::string::npos) << page;
+  EXPECT_NE(there.find(" - "), std::string::npos) << page;
+  EXPECT_NE(page.find("against seed: faster; 10.00% faster"), std::string::npos) << page;
+  EXPECT_NE(page.find("DRAM 84% of peak"), std::string::npos);
+  EXPECT_NE(page.find("timed on GPU-1"), std::string::npos);
+  const std::string json = CandidateJson(data, *data.Find(id), {});
+  EXPECT_NE(json.find("\"outcome\": \"faster\""), std::string::npos);
+  EXPECT_NE(json.find("\"baseline\": \"there\""), std::string::npos);
+}
+
+TEST_F(MeasuredTest, TheTreeNamesTheBaselinesTheFastestFirst) {
+  ASSERT_TRUE(store_->SetBaselines(
+      std::vector<BaselineRow>{Baseline("slow", 3000, "GPU-1"), Baseline("quick", 2000, "GPU-1")}));
+  TreeOptions options;
+  options.width = 200;
+  const std::string tree = RenderTree(Load("a"), options);
+  EXPECT_NE(tree.find("baselines n512 quick 2.000 us, slow 3.000 us"), std::string::npos) << tree;
 }
 
 TEST_F(MeasuredTest, ARunOfTheSchemaBeforeIsReadWithoutContests) {

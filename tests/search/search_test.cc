@@ -46,6 +46,7 @@ class SearchTest : public ::testing::Test {
     config_.ideas = 2;
     config_.branches = 2;
     config_.frontier = 2;
+    config_.reserve = 0;
     config_.repairs = 0;
     auto evaluator = eval::Evaluator::Create(task_, compiler_, device_, {});
     ASSERT_TRUE(evaluator) << evaluator.error().message;

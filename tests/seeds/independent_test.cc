@@ -1,5 +1,6 @@
 // Every task's reference against another implementation: NumPy in fp64 (independent.py), on the
-// inputs that candidates get, for the smoke case and one other per suite; and the lint of every task.
+// inputs that candidates get, for the smoke case and one other per suite; and the lint of every
+// task.
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -77,9 +78,9 @@ int WriteCase(const eval::CaseContext& context, const std::filesystem::path& fol
   json["scalars"] = nlohmann::ordered_json::object();
   for (const seeds::Dim& dim : c.dims) json["dims"][dim.name] = dim.value;
   for (const seeds::Scalar& scalar : c.scalars) {
-    json["scalars"][scalar.name] =
-        scalar.dtype == DType::kF32 ? static_cast<double>(static_cast<float>(scalar.value))
-                                    : scalar.value;
+    json["scalars"][scalar.name] = scalar.dtype == DType::kF32
+                                       ? static_cast<double>(static_cast<float>(scalar.value))
+                                       : scalar.value;
   }
   std::size_t output = 0;
   for (std::size_t t = 0; t < c.tensors.size(); ++t) {
@@ -96,10 +97,11 @@ int WriteCase(const eval::CaseContext& context, const std::filesystem::path& fol
     }
     const std::string file = fmt::format("{}.{}.bin", stem, tensor.name);
     WriteDoubles(folder / file, values);
-    json["tensors"].push_back({{"name", tensor.name},
-                               {"role", tensor.role == seeds::TensorRole::kInput ? "input" : "output"},
-                               {"shape", tensor.shape},
-                               {"file", file}});
+    json["tensors"].push_back(
+        {{"name", tensor.name},
+         {"role", tensor.role == seeds::TensorRole::kInput ? "input" : "output"},
+         {"shape", tensor.shape},
+         {"file", file}});
   }
   std::ofstream(folder / (stem + ".json")) << json.dump();
   return static_cast<int>(output);
@@ -124,19 +126,21 @@ TEST(References, AgreeWithNumPy) {
       for (std::size_t i = 0; i < few.cases.size(); ++i) {
         const auto context = eval::PrepareReference(few, i, *compiler, "sm_90");
         ASSERT_TRUE(context) << context.error().message;
-        written += WriteCase(*context, folder,
-                             fmt::format("{}_{}_{}", name, suite, few.cases[i].name));
+        written +=
+            WriteCase(*context, folder, fmt::format("{}_{}_{}", name, suite, few.cases[i].name));
       }
     }
   }
   EXPECT_GE(tasks, 12);
-  const std::string command = fmt::format("python3 {}/tests/seeds/independent.py {} 2>&1",
+  // Debian's interpreter: the package is for that one, whatever else is on PATH.
+  const std::string command = fmt::format("/usr/bin/python3 {}/tests/seeds/independent.py {} 2>&1",
                                           GROVE_SOURCE_DIR, folder.string());
   std::FILE* pipe = ::popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string text;
   char buffer[4096];
-  for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) text.append(buffer, n);
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;)
+    text.append(buffer, n);
   ASSERT_EQ(::pclose(pipe), 0) << text << "(python3-numpy is in scripts/setup)";
   int compared = 0;
   std::istringstream lines(text);
@@ -203,16 +207,17 @@ TEST_F(LintTest, WhatTheTextLacksIsNamed) {
   task.cases[0].min_bytes = Bytes(std::int64_t{1} << 50);
   std::erase_if(task.cases, [](const auto& c) { return c.role == seeds::CaseRole::kEdge; });
   const auto findings = eval::LintText(task);
-  for (const char* words : {"title", "family", "baselines", "contract is too short", "what weight is",
-                            "tolerance", "flops", "bytes", "no case of role edge"}) {
+  for (const char* words :
+       {"title", "family", "baselines", "contract is too short", "what weight is", "tolerance",
+        "flops", "bytes", "no case of role edge"}) {
     EXPECT_TRUE(Has(findings, "text", words)) << words;
   }
   EXPECT_TRUE(eval::LintText(Sound()).empty());
 }
 
 TEST_F(LintTest, AnInputThatNothingDependsOnIsFound) {
-  EXPECT_TRUE(Has(Findings(WithReference("weight[", "x[0 * ")), "reference",
-                  "do not depend on weight"));
+  EXPECT_TRUE(
+      Has(Findings(WithReference("weight[", "x[0 * ")), "reference", "do not depend on weight"));
 }
 
 TEST_F(LintTest, AToleranceThatLetsOtherAnswersPassIsFound) {

@@ -392,5 +392,80 @@ TEST(TaskTomlHostile, EveryPrefixOfAGoodFileIsRefusedOrRead) {
   }
 }
 
+// A task that a checker decides, complete but for what a test replaces.
+std::string Factorisation(std::string_view from = "", std::string_view to = "") {
+  std::string text = R"(name = "qr"
+title = "t"
+family = "qr"
+contract = "c"
+checker = "householder_qr"
+profile = "competition"
+library = ["gemm"]
+baselines = ["cusolver_geqrf"]
+dims = ["b", "n"]
+[[tensor]]
+name = "a"
+role = "input"
+dtype = "f32"
+shape = ["b", "n", "n"]
+input = { kind = "matrix", structure = "mixed", cond = 2 }
+[[tensor]]
+name = "h"
+role = "output"
+dtype = "f32"
+shape = ["b", "n", "n"]
+[[tensor]]
+name = "tau"
+role = "output"
+dtype = "f32"
+shape = ["b", "n"]
+[cost]
+flops = 1
+reduction = "n"
+[[case]]
+name = "only"
+role = "scored"
+dims = { b = 2, n = 8 }
+)";
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+std::string FactorisationComplaint(std::string_view from, std::string_view to) {
+  const auto task = ParseTask(Factorisation(from, to), "task.toml");
+  return task ? "" : task.error().message;
+}
+
+TEST(TaskToml, ACheckerItsProfileAndLibraryStepsReachEveryCase) {
+  const auto task = ParseTask(Factorisation(), "task.toml");
+  ASSERT_TRUE(task) << task.error().message;
+  EXPECT_EQ(task->checker, Checker::kHouseholderQr);
+  EXPECT_THAT(task->library, ElementsAre("gemm"));
+  EXPECT_THAT(task->baselines, ElementsAre("cusolver_geqrf"));
+  const Case& only = task->cases[0];
+  EXPECT_EQ(only.checker, Checker::kHouseholderQr);
+  EXPECT_EQ(only.profile, CheckerProfile::kCompetition);
+  EXPECT_THAT(only.library, ElementsAre("gemm"));
+  EXPECT_EQ(only.tensors[0].distribution.kind, Distribution::Kind::kMatrix);
+  EXPECT_EQ(only.tensors[0].distribution.structure, Distribution::Structure::kMixed);
+  EXPECT_EQ(only.tensors[0].distribution.a, 2);
+}
+
+TEST(TaskToml, ACheckerThatIsMisspeltOrDoesNotFitItsTensorsIsRefused) {
+  EXPECT_THAT(FactorisationComplaint("\"householder_qr\"", "\"householder\""),
+              HasSubstr("task.toml:5:11: unknown checker 'householder'"));
+  EXPECT_THAT(FactorisationComplaint("\"competition\"", "\"lenient\""), HasSubstr("'lenient'"));
+  EXPECT_THAT(FactorisationComplaint("checker = \"householder_qr\"\n", ""),
+              HasSubstr("there is none"));
+  EXPECT_THAT(FactorisationComplaint("[\"gemm\"]", "[\"trsm\"]"), HasSubstr("'trsm'"));
+  EXPECT_THAT(FactorisationComplaint("shape = [\"b\", \"n\"]\n[cost]", "shape = [\"n\"]\n[cost]"),
+              HasSubstr("needs three f32 tensors"));
+  EXPECT_THAT(FactorisationComplaint("n = 8", "n = 20000"), HasSubstr("n at most 16384"));
+  EXPECT_THAT(FactorisationComplaint("\"mixed\"", "\"mixd\""), HasSubstr("did you mean 'mixed'"));
+  EXPECT_THAT(FactorisationComplaint("cond = 2", "cond = 31"), HasSubstr("0 to 30"));
+}
+
 }  // namespace
 }  // namespace grove::seeds

@@ -84,7 +84,13 @@ Result<std::shared_ptr<const codegen::CompileOutcome>> FakeCompiler::Compile(
 
 FakeDevice::FakeDevice() { spec_ = *eval::FindDevice("H200"); }
 
+std::vector<eval::GpuIdentity> FakeDevice::gpus() const {
+  if (!measures) return {};
+  return {{uuid, spec_.name, "1.0", 0}};
+}
+
 Result<eval::CheckOutcome> FakeDevice::Check(const eval::CheckRequest& request) {
+  if (gone) return Fail(ErrorCode::kUnavailable, device_name + " is gone");
   if (on_check) on_check();
   const seeds::Case& task_case = request.context->task_case();
   {
@@ -111,10 +117,11 @@ Result<eval::CheckOutcome> FakeDevice::Check(const eval::CheckRequest& request) 
 }
 
 Result<eval::TimeOutcome> FakeDevice::Time(const eval::TimeRequest& request) {
+  if (gone) return Fail(ErrorCode::kUnavailable, device_name + " is gone");
   eval::TimeOutcome outcome;
   outcome.time = Nanoseconds(1000);
   outcome.modelled = !measures;
-  if (measures) outcome.gpu_uuid = "GPU-fake";
+  if (measures) outcome.gpu_uuid = uuid;
   outcome.errors.push_back(ReportOf(1e-8));
   outcome.checked_share = 1;
   const std::string& name = request.context->task_case().name;
@@ -131,7 +138,7 @@ Result<eval::PairOutcome> FakeDevice::TimePair(const eval::PairRequest& request)
   if (!measures) return Device::TimePair(request);
   ++pairs_;
   eval::PairOutcome pair;
-  pair.gpu_uuid = "GPU-fake";
+  pair.gpu_uuid = uuid;
   Nanoseconds times[2];
   const eval::Prepared* programs[] = {request.base, request.challenger};
   for (int k = 0; k < 2; ++k) {

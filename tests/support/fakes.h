@@ -61,9 +61,10 @@ class FakeCompiler final : public codegen::Compiler {
 class FakeDevice final : public eval::Device {
  public:
   FakeDevice();
-  std::string name() const override { return "fake"; }
+  std::string name() const override { return device_name; }
   const eval::DeviceSpec& spec() const override { return spec_; }
   codegen::DeviceLimits limits() const override { return {}; }
+  std::vector<eval::GpuIdentity> gpus() const override;
   Result<eval::CheckOutcome> Check(const eval::CheckRequest& request) override;
   Result<eval::TimeOutcome> Time(const eval::TimeRequest& request) override;
 
@@ -73,6 +74,10 @@ class FakeDevice final : public eval::Device {
 
   // A device that measures: its times are not modelled, and it compares.
   bool measures = false;
+  std::string device_name = "fake";
+  std::string uuid = "GPU-fake";
+  // Every check and timing is an Error: the device is gone for good.
+  std::atomic<bool> gone{false};
   double pair_noise = 0.001;
   int pairs_taken() const { return pairs_.load(); }
 

@@ -1,0 +1,168 @@
+#include "cli/batch_command.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/complain.h"
+#include "cli/exit_code.h"
+#include "results/format.h"
+#include "results/lock.h"
+#include "results/store.h"
+
+namespace grove::cli {
+namespace {
+
+using search::BatchSpec;
+using search::BatchTask;
+using search::TaskStanding;
+
+// How every task stands; a run that is not there yet has no data.
+Result<std::vector<TaskStanding>> Standings(const std::string& batch, const BatchSpec& spec,
+                                            const Common& common) {
+  std::vector<TaskStanding> standings;
+  for (const BatchTask& task : spec.tasks) {
+    const auto folder = common.runs / search::RunOf(batch, task);
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(folder / "run.db", error)) {
+      standings.push_back(search::StandingOf(task, nullptr, spec.config.rounds));
+      continue;
+    }
+    auto reader = results::Reader::Open(folder);
+    if (!reader) return Failure(std::move(reader.error()));
+    auto data = (*reader)->Load();
+    if (!data) return Failure(std::move(data.error()));
+    standings.push_back(search::StandingOf(task, &*data, spec.config.rounds));
+  }
+  return standings;
+}
+
+int GoOn(const std::string& name, const BatchSpec& spec, const RunOne& run_one,
+         const Common& common) {
+  auto lock = results::RunLock::Take(common.runs / name / "lock");
+  if (!lock) return Complain(lock.error());
+  while (true) {
+    auto standings = Standings(name, spec, common);
+    if (!standings) return Complain(standings.error());
+    const auto next = search::NextTask(*standings, spec);
+    if (!next) break;
+    if (common.stop.stop_requested()) return kExitInterrupted;
+    const BatchTask& task = spec.tasks[*next];
+    search::SearchConfig config = spec.config;
+    config.task = task.name;
+    config.suite = task.suite;
+    config.cases = task.cases;
+    if (!common.quiet) {
+      fmt::print(stderr, "batch {}: round {} of {}\n", name, (*standings)[*next].rounds + 1,
+                 task.name);
+    }
+    const int code = run_one(search::RunOf(name, task), config, (*standings)[*next].rounds + 1);
+    if (code != kExitDone) {
+      fmt::print(stderr, "grove: the batch is as it was; go on with: grove resume {}\n", name);
+      return code;
+    }
+  }
+  return BatchStatusCommand(name, common);
+}
+
+}  // namespace
+
+bool IsBatch(const Common& common, const std::string& name) {
+  std::error_code error;
+  return results::CheckRunName(name) &&
+         std::filesystem::is_regular_file(common.runs / name / "batch.json", error);
+}
+
+int BatchCommand(const std::string& name, const BatchSpec& spec, const RunOne& run_one,
+                 const Common& common) {
+  if (auto valid = search::Validate(spec); !valid) return Complain(valid.error());
+  if (auto valid = results::CheckRunName(name); !valid) return Complain(valid.error());
+  for (const BatchTask& task : spec.tasks) {
+    if (auto valid = results::CheckRunName(search::RunOf(name, task)); !valid) {
+      return Complain(valid.error());
+    }
+  }
+  std::error_code error;
+  if (std::filesystem::exists(common.runs / name, error)) {
+    return Complain({ErrorCode::kInvalidInput,
+                     fmt::format("'{}' exists; resume it or choose another name", name)});
+  }
+  if (auto written = search::WriteBatch(common.runs, name, spec); !written) {
+    return Complain(written.error());
+  }
+  return GoOn(name, spec, run_one, common);
+}
+
+int ResumeBatchCommand(const std::string& name, const RunOne& run_one, const Common& common) {
+  auto spec = search::ReadBatch(common.runs, name);
+  if (!spec) return Complain(spec.error());
+  return GoOn(name, *spec, run_one, common);
+}
+
+int BatchStatusCommand(const std::string& name, const Common& common) {
+  auto spec = search::ReadBatch(common.runs, name);
+  if (!spec) return Complain(spec.error());
+  auto standings = Standings(name, *spec, common);
+  if (!standings) return Complain(standings.error());
+  double spent = 0, costs = 0, weights = 0, left = 0;
+  int rounds = 0, counted = 0;
+  for (const TaskStanding& standing : *standings) {
+    spent += standing.spent;
+    rounds += standing.rounds;
+    weights += standing.weight;
+    left += standing.weight * standing.share;
+    for (const double cost : standing.costs) costs += cost;
+    counted += static_cast<int>(standing.costs.size());
+  }
+  const double typical = counted > 0 ? costs / counted : 50000;
+  const auto next = search::NextTask(*standings, *spec);
+  if (common.json) {
+    nlohmann::ordered_json json;
+    json["batch"] = name;
+    json["tokens"] = spent;
+    json["token_limit"] = spec->tokens;
+    json["rounds"] = rounds;
+    json["round_limit"] = spec->rounds;
+    json["time_share_left"] = left / weights;
+    json["finished"] = !next;
+    for (std::size_t i = 0; i < standings->size(); ++i) {
+      const TaskStanding& s = (*standings)[i];
+      const auto expected = search::Expect(s, typical);
+      json["tasks"].push_back({{"task", s.task},
+                               {"run", search::RunOf(name, spec->tasks[i])},
+                               {"weight", s.weight},
+                               {"rounds", s.rounds},
+                               {"ended", s.ended},
+                               {"speedup_over_seed", 1 / s.share},
+                               {"tokens", s.spent},
+                               {"expected_saving", expected.saving},
+                               {"next", next && *next == i}});
+    }
+    fmt::print("{}\n", json.dump(2));
+    return kExitDone;
+  }
+  fmt::print(
+      "{}: {} tasks, {} rounds{}, {} tokens{}; the whole takes {} of its time at first\n", name,
+      standings->size(), rounds,
+      spec->rounds > 0 ? fmt::format(" of {}", spec->rounds) : std::string(),
+      results::FormatCount(static_cast<std::int64_t>(spent)),
+      spec->tokens > 0 ? fmt::format(" of {}", results::FormatCount(spec->tokens)) : std::string(),
+      results::FormatShare(left / weights));
+  for (std::size_t i = 0; i < standings->size(); ++i) {
+    const TaskStanding& s = (*standings)[i];
+    const auto expected = search::Expect(s, typical);
+    fmt::print("  {:<20} weight {:<6.4g} {:>3} rounds  {:>8} the seed  {}\n", s.task, s.weight,
+               s.rounds, results::FormatRatio(1 / s.share),
+               s.ended ? std::string("ended")
+                       : fmt::format("next round may save {} of it{}",
+                                     results::FormatShare(expected.saving),
+                                     next && *next == i ? "; is next" : ""));
+  }
+  return kExitDone;
+}
+
+}  // namespace grove::cli

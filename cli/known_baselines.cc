@@ -1,0 +1,33 @@
+#include "cli/known_baselines.h"
+
+#include "codegen/compile_farm.h"
+#include "eval/baselines.h"
+
+namespace grove::cli {
+
+std::filesystem::path CacheFolder(const Common& common) {
+  return common.bench.cache.empty() ? codegen::DefaultCacheFolder() : common.bench.cache;
+}
+
+std::vector<results::BaselineRow> KnownBaselines(const Workbench& bench, const Common& common) {
+  std::vector<results::BaselineRow> rows;
+  for (const eval::GpuIdentity& gpu : bench.device->gpus()) {
+    for (const auto& known : eval::FindBaselines(CacheFolder(common), gpu, bench.task)) {
+      results::BaselineRow row;
+      row.case_name = known.case_name;
+      row.name = known.name;
+      row.gpu_uuid = gpu.uuid;
+      row.gpu = gpu.name;
+      row.driver = known.driver;
+      row.version = known.library;
+      row.time = known.time;
+      row.low = known.low;
+      row.high = known.high;
+      row.measured = known.measured;
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+}  // namespace grove::cli

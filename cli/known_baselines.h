@@ -1,0 +1,18 @@
+// The baselines that the cache folder holds for the GPUs of a workbench, as rows of a run.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/workbench.h"
+#include "results/rows.h"
+
+namespace grove::cli {
+
+std::filesystem::path CacheFolder(const Common& common);
+
+// Of the task's scored cases on the bench's GPUs; empty when times are modelled.
+std::vector<results::BaselineRow> KnownBaselines(const Workbench& bench, const Common& common);
+
+}  // namespace grove::cli

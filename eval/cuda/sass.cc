@@ -1,0 +1,174 @@
+#include "eval/cuda/sass.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "eval/cuda/tool.h"
+
+namespace grove::cuda {
+namespace {
+
+struct Prefix {
+  std::string_view prefix;
+  std::string_view kind;
+};
+
+// First match wins, so longer prefixes stand before shorter ones.
+constexpr Prefix kPrefixes[] = {
+    {"HGMMA", "tensor"},     {"QGMMA", "tensor"},      {"IGMMA", "tensor"},
+    {"BGMMA", "tensor"},     {"HMMA", "tensor"},       {"IMMA", "tensor"},
+    {"DMMA", "tensor"},      {"QMMA", "tensor"},       {"UTCHMMA", "tensor"},
+    {"UTCQMMA", "tensor"},   {"UTMALDG", "bulk copy"}, {"UTMASTG", "bulk copy"},
+    {"UBLKCP", "bulk copy"}, {"LDGSTS", "async copy"}, {"LDGDEPBAR", "async copy"},
+    {"LDG", "global load"},  {"LD.", "global load"},   {"STG", "global store"},
+    {"ST.", "global store"}, {"LDL", "local (spill)"}, {"STL", "local (spill)"},
+    {"LDSM", "shared"},      {"STSM", "shared"},       {"LDS", "shared"},
+    {"STS", "shared"},       {"ATOMS", "atomic"},      {"ATOMG", "atomic"},
+    {"ATOM", "atomic"},      {"RED.", "atomic"},       {"REDG", "atomic"},
+    {"LDC", "constant"},     {"ULDC", "constant"},     {"MUFU", "special function"},
+    {"SHFL", "warp"},        {"REDUX", "warp"},        {"VOTE", "warp"},
+    {"MATCH", "warp"},       {"BAR", "barrier"},       {"SYNCS", "barrier"},
+    {"DEPBAR", "barrier"},   {"WARPSYNC", "barrier"},  {"WARPGROUP", "barrier"},
+    {"MEMBAR", "barrier"},   {"FENCE", "barrier"},     {"DFMA", "fp64"},
+    {"DADD", "fp64"},        {"DMUL", "fp64"},         {"DSETP", "fp64"},
+    {"HFMA2", "fp16"},       {"HADD2", "fp16"},        {"HMUL2", "fp16"},
+    {"HMNMX2", "fp16"},      {"HSETP2", "fp16"},       {"HSET2", "fp16"},
+    {"F2F", "convert"},      {"F2I", "convert"},       {"I2F", "convert"},
+    {"F2FP", "convert"},     {"I2FP", "convert"},      {"FRND", "convert"},
+    {"FFMA", "fp32"},        {"FADD", "fp32"},         {"FMUL", "fp32"},
+    {"FMNMX", "fp32"},       {"FSETP", "fp32"},        {"FSEL", "fp32"},
+    {"FSET", "fp32"},        {"FCHK", "fp32"},         {"FSWZADD", "fp32"},
+    {"BRA", "control"},      {"BRX", "control"},       {"BSSY", "control"},
+    {"BSYNC", "control"},    {"CALL", "control"},      {"RET", "control"},
+    {"EXIT", "control"},     {"WARPSYNC", "control"},  {"BREAK", "control"},
+    {"YIELD", "control"},    {"UBRA", "control"},      {"BREV", "int"},
+    {"IMAD", "int"},         {"IADD", "int"},          {"UIADD", "int"},
+    {"UIMAD", "int"},        {"LOP3", "int"},          {"ULOP3", "int"},
+    {"SHF", "int"},          {"USHF", "int"},          {"LEA", "int"},
+    {"ULEA", "int"},         {"ISETP", "int"},         {"UISETP", "int"},
+    {"IMNMX", "int"},        {"VIMNMX", "int"},        {"VIADD", "int"},
+    {"IABS", "int"},         {"POPC", "int"},          {"FLO", "int"},
+    {"PRMT", "int"},         {"SEL", "int"},           {"SGXT", "int"},
+    {"BMSK", "int"},         {"IDP", "int"},           {"PLOP3", "int"},
+    {"MOV", "move"},         {"UMOV", "move"},         {"S2R", "move"},
+    {"S2UR", "move"},        {"CS2R", "move"},         {"R2UR", "move"},
+    {"R2P", "move"},         {"P2R", "move"},
+};
+
+std::string_view Trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+}  // namespace
+
+std::string_view KindOfSass(std::string_view mnemonic) {
+  for (const Prefix& row : kPrefixes) {
+    if (mnemonic.starts_with(row.prefix)) return row.kind;
+  }
+  return "other";
+}
+
+std::vector<SassMix> ParseSass(std::string_view listing) {
+  std::vector<SassMix> mixes;
+  while (!listing.empty()) {
+    const std::size_t end = listing.find('\n');
+    std::string_view line = Trim(listing.substr(0, end));
+    listing = end == std::string_view::npos ? std::string_view() : listing.substr(end + 1);
+    // cuobjdump: "Function : name"; nvdisasm: ".text.name:".
+    constexpr std::string_view kFunction = "Function : ";
+    constexpr std::string_view kText = ".text.";
+    if (line.starts_with(kFunction)) {
+      mixes.push_back({std::string(line.substr(kFunction.size())), 0, {}});
+      continue;
+    }
+    if (line.starts_with(kText) && line.ends_with(':')) {
+      line.remove_suffix(1);
+      mixes.push_back({std::string(line.substr(kText.size())), 0, {}});
+      continue;
+    }
+    // "/*0010*/  @!P0 LDG.E R2, [R2.64] ;  /* 0x... */": an address, then the instruction. The
+    // encoding's continuation lines have "/* 0x...", with a blank, and no instruction.
+    if (mixes.empty() || !line.starts_with("/*") || line.starts_with("/* ")) continue;
+    const std::size_t close = line.find("*/");
+    if (close == std::string_view::npos) continue;
+    if (line.substr(2, close - 2).find_first_not_of("0123456789abcdef") != std::string_view::npos) {
+      continue;
+    }
+    line = Trim(line.substr(close + 2));
+    if (line.starts_with('{')) line = Trim(line.substr(1));
+    if (line.starts_with('@')) {
+      const std::size_t blank = line.find_first_of(" \t");
+      if (blank == std::string_view::npos) continue;
+      line = Trim(line.substr(blank));
+    }
+    const std::string_view mnemonic = line.substr(0, line.find_first_of(" \t;"));
+    if (mnemonic.empty() || mnemonic == "NOP") continue;
+    SassMix& mix = mixes.back();
+    ++mix.total;
+    ++mix.kinds[std::string(KindOfSass(mnemonic))];
+  }
+  std::erase_if(mixes, [](const SassMix& mix) { return mix.total == 0; });
+  return mixes;
+}
+
+std::string Describe(const SassMix& mix) {
+  std::vector<std::pair<int, std::string>> kinds;
+  for (const auto& [kind, count] : mix.kinds) kinds.emplace_back(count, kind);
+  std::sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  std::string text = fmt::format("{} instructions:", mix.total);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    text += fmt::format("{} {} {} ({:.0f}%)", i == 0 ? "" : ",", kinds[i].second, kinds[i].first,
+                        100.0 * kinds[i].first / mix.total);
+  }
+  return text;
+}
+
+Result<std::vector<SassMix>> DisassembleCubin(std::string_view cubin) {
+  const auto cuobjdump = FindTool("cuobjdump");
+  const auto nvdisasm = FindTool("nvdisasm");
+  if (!cuobjdump && !nvdisasm) {
+    return Fail(ErrorCode::kUnavailable,
+                "no disassembler here (cuobjdump or nvdisasm of the CUDA toolkit)");
+  }
+  std::string folder = (std::filesystem::temp_directory_path() / "grove-sass-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) {
+    return Fail(ErrorCode::kResource, "cannot make a folder in the temporary folder");
+  }
+  const std::filesystem::path file = std::filesystem::path(folder) / "kernel.cubin";
+  Result<std::vector<SassMix>> mixes = Fail(ErrorCode::kInternal, "not run");
+  if (auto written = WriteFileAtomic(file, cubin); !written) {
+    mixes = Failure(std::move(written.error()));
+  } else {
+    ToolRun run;
+    run.program = cuobjdump ? *cuobjdump : *nvdisasm;
+    if (cuobjdump) run.arguments.emplace_back("-sass");
+    run.arguments.push_back(file.string());
+    run.deadline = std::chrono::milliseconds(30000);
+    auto output = RunTool(run);
+    if (!output) {
+      mixes = Failure(std::move(output.error()));
+    } else {
+      mixes = ParseSass(output->out);
+      if (mixes->empty()) {
+        mixes = Fail(ErrorCode::kUnavailable,
+                     fmt::format("{} gave no listing ({}): {}", run.program.filename().string(),
+                                 output->status.Describe(), output->errors.substr(0, 200)));
+      }
+    }
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return mixes;
+}
+
+}  // namespace grove::cuda

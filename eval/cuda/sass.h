@@ -1,0 +1,35 @@
+// The machine instructions of a compiled kernel, counted by kind from a disassembler's listing
+// (cuobjdump -sass or nvdisasm). Static counts: an instruction in a loop counts once. Pure but for
+// DisassembleCubin.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace grove::cuda {
+
+struct SassMix {
+  std::string kernel;
+  int total = 0;
+  std::map<std::string, int> kinds;  // "fp32", "tensor", "global load", ... (KindOfSass)
+};
+
+// The kind of a mnemonic: "FFMA" -> "fp32", "LDG.E.128" -> "global load", "HGMMA..." -> "tensor",
+// "LDL" -> "local (spill)"; "other" for what is none of them.
+std::string_view KindOfSass(std::string_view mnemonic);
+
+// One entry per function of the listing, in its order; NOPs are not counted. Empty for text that
+// is no listing.
+std::vector<SassMix> ParseSass(std::string_view listing);
+
+// "412 instructions: fp32 96 (23%), int 88 (21%), ..." with the largest kinds first.
+std::string Describe(const SassMix& mix);
+
+// Runs cuobjdump, else nvdisasm, on the cubin. kUnavailable with one line when neither is here.
+Result<std::vector<SassMix>> DisassembleCubin(std::string_view cubin);
+
+}  // namespace grove::cuda

@@ -1,0 +1,53 @@
+// Which of several models answers a question: by fixed weights, or by what each has gained for its
+// tokens so far (Thompson sampling, cost-aware). Nothing is kept beside the store: what is known
+// comes from the finished rounds and the draw from the run's seed and the question's key, so that a
+// resumed or replayed run asks the same models, in whatever order replies arrive.
+//
+// Gain of a candidate: ln(parent / candidate), at least 0; 0 when it failed. Both the model that
+// wrote it (or repaired it) and the one that had the idea are credited, each in its own role.
+// Pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "llm/client.h"
+#include "results/rows.h"
+
+namespace grove::search {
+
+// What one model has done in one role.
+struct ArmRecord {
+  std::string model;
+  int calls = 0;            // answered
+  std::int64_t tokens = 0;  // of those
+  int results = 0;          // candidates that it is credited with
+  double gain = 0;          // sum, natural logarithm of speed
+  double gain_squares = 0;
+};
+
+// One record per name in `models`, in that order, over the rounds before `round`. A call counts for
+// the model that it was sent to (CallRow::model).
+std::vector<ArmRecord> RecordsOf(const results::RunData& data, llm::Role role,
+                                 std::span<const std::string> models, int round);
+
+// A number in [0, 1) that depends on nothing but seed, key and salt.
+double Draw(std::uint64_t seed, const results::CallKey& key, std::uint64_t salt);
+
+// Index of a model, chosen in proportion to `weights` (all 0 = equally).
+// REQUIRES: not empty; weights >= 0.
+std::size_t ChooseByWeight(std::span<const double> weights, std::uint64_t seed,
+                           const results::CallKey& key);
+
+// Index of the model with the largest drawn gain per token: the mean gain of a result is drawn
+// from its posterior (normal, one prior result of the ensemble's mean gain and spread for each
+// model), and divided by the tokens that the model spends on a result. Every model keeps being
+// tried, the less the clearer it is that another gives more for the money.
+// `weights` scale the drawn values (a preference of the user; empty = 1).
+std::size_t ChooseByGain(std::span<const ArmRecord> records, std::span<const double> weights,
+                         std::uint64_t seed, const results::CallKey& key);
+
+}  // namespace grove::search

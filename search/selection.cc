@@ -1,0 +1,381 @@
+#include "search/selection.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "eval/model/device_spec.h"
+#include "ideas/idea.h"
+#include "results/format.h"
+
+namespace grove::search {
+namespace {
+
+using results::CandidateRow;
+using results::CaseTimeRow;
+using results::FrontierEntry;
+using results::FrontierKind;
+using results::FrontierRow;
+using results::RunData;
+using results::TimingMode;
+
+double Score(const CandidateRow& kernel) { return results::ScoreOf(kernel)->count(); }
+
+std::vector<const CaseTimeRow*> ScoredTimes(const CandidateRow& kernel) {
+  std::vector<const CaseTimeRow*> times;
+  if (!kernel.evaluation) return times;
+  for (const CaseTimeRow& row : kernel.evaluation->case_times) {
+    if (row.mode == TimingMode::kCold && row.kind == kernel.evaluation->score_kind &&
+        row.time.count() > 0) {
+      times.push_back(&row);
+    }
+  }
+  return times;
+}
+
+std::int64_t LaunchesOf(const CandidateRow& kernel) {
+  std::int64_t launches = 0;
+  for (const CaseTimeRow* row : ScoredTimes(kernel)) launches += row->launches;
+  return launches;
+}
+
+// Bytes per nanosecond of the device that the run names; 0 = not known.
+double CopyBandwidth(const RunData& data) {
+  for (const results::EnvironmentRow& row : data.environment) {
+    if (row.key != "gpu") continue;
+    const eval::DeviceSpec* spec = eval::FindDevice(row.value);
+    return spec != nullptr ? spec->copy_gbs : 0;
+  }
+  return 0;
+}
+
+// Own floor over time, geometric mean over the cases; 0 = not known.
+double OwnFloor(const RunData& data, const CandidateRow& kernel) {
+  const double bandwidth = CopyBandwidth(data);
+  const auto times = ScoredTimes(kernel);
+  if (times.empty()) return 0;
+  double sum = 0;
+  for (const CaseTimeRow* row : times) {
+    double floor = std::max(row->class_floor.count(), row->floor.count());
+    if (bandwidth > 0) floor = std::max(floor, row->dram_bytes / bandwidth);
+    if (!(floor > 0)) return 0;
+    sum += std::log(std::min(1.0, floor / row->time.count()));
+  }
+  return Score(kernel) * std::exp(sum / static_cast<double>(times.size()));
+}
+
+std::string CategoryOf(const RunData& data, const CandidateRow& kernel) {
+  const results::IdeaRow* idea = data.Find(kernel.idea);
+  return idea != nullptr ? idea->category : std::string();
+}
+
+bool Contains(const std::vector<FrontierEntry>& frontier, CandidateId id) {
+  return std::any_of(frontier.begin(), frontier.end(),
+                     [&](const FrontierEntry& entry) { return entry.candidate == id; });
+}
+
+std::string TimeText(const CandidateRow& kernel) {
+  return results::FormatTime(*results::ScoreOf(kernel), kernel.evaluation->score_kind);
+}
+
+// The round after which the holder of a reserve place got it, or its lineage last gained: the
+// number of rounds in which the place has stood still since is what its patience is counted by.
+int StandsSince(const RunData& data, CandidateId holder, int index) {
+  int since = index;
+  for (int round = index; round >= 1; --round) {
+    const auto rows = FrontierAfter(data, round);
+    const bool held = std::any_of(rows.begin(), rows.end(), [&](const FrontierRow* row) {
+      return row->candidate == holder && row->kind == FrontierKind::kReserve;
+    });
+    if (!held) break;
+    since = round;
+  }
+  return since;
+}
+
+// After a round before `index`.
+bool WasReserve(const RunData& data, CandidateId id, int index) {
+  return std::any_of(data.frontier.begin(), data.frontier.end(), [&](const FrontierRow& row) {
+    if (row.candidate != id || row.kind != FrontierKind::kReserve) return false;
+    const results::RoundRow* round = data.Find(row.round);
+    return round != nullptr && round->index < index;
+  });
+}
+
+// Of the rounds up to `index`.
+const CandidateRow* BestUntil(const RunData& data, int index) {
+  const CandidateRow* seed = data.Seed();
+  const CandidateRow* best = nullptr;
+  for (const CandidateRow& candidate : data.candidates) {
+    if (!results::ScoreOf(candidate) || RoundOf(data, candidate) > index) continue;
+    if (seed != nullptr && !results::SpeedUp(*seed, candidate)) continue;
+    if (best == nullptr || Score(candidate) < Score(*best)) best = &candidate;
+  }
+  return best;
+}
+
+}  // namespace
+
+double NoiseOf(const CandidateRow& candidate) {
+  const auto times = ScoredTimes(candidate);
+  double sum = 0;
+  for (const CaseTimeRow* row : times) {
+    if (row->kind != results::TimeKind::kMeasured || !row->low || !row->high) continue;
+    const double half = std::max(0.0, (*row->high - *row->low) / row->time / 2);
+    sum += half * half;
+  }
+  return times.empty() ? 0 : std::sqrt(sum) / static_cast<double>(times.size());
+}
+
+bool IsTie(const CandidateRow& a, const CandidateRow& b) {
+  const double noise = std::hypot(NoiseOf(a), NoiseOf(b));
+  return std::abs(std::log(Score(a) / Score(b))) <= noise;
+}
+
+bool IsSimpler(const CandidateRow& a, const CandidateRow& b, const SourceSize& size) {
+  const std::int64_t launches_a = LaunchesOf(a), launches_b = LaunchesOf(b);
+  if (launches_a > 0 && launches_b > 0 && launches_a != launches_b) return launches_a < launches_b;
+  if (size) {
+    const std::int64_t size_a = size(a), size_b = size(b);
+    if (size_a > 0 && size_b > 0 && size_a != size_b) return size_a < size_b;
+  }
+  return a.id < b.id;
+}
+
+int RoundOf(const RunData& data, const CandidateRow& kernel) {
+  const results::RoundRow* round = kernel.round ? data.Find(kernel.round) : nullptr;
+  return round != nullptr ? round->index : 0;
+}
+
+std::vector<const FrontierRow*> FrontierAfter(const RunData& data, int index) {
+  std::vector<const FrontierRow*> rows;
+  for (const FrontierRow& row : data.frontier) {
+    const results::RoundRow* round = data.Find(row.round);
+    if (round != nullptr && round->index == index) rows.push_back(&row);
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const FrontierRow* a, const FrontierRow* b) { return a->place < b->place; });
+  return rows;
+}
+
+Kernels PoolOf(const RunData& data, int index) {
+  Kernels pool;
+  for (const FrontierRow* row : FrontierAfter(data, index - 1)) {
+    if (const CandidateRow* kernel = data.Find(row->candidate)) pool.push_back(kernel);
+  }
+  if (pool.empty() && data.Seed() != nullptr) pool.push_back(data.Seed());
+  for (const CandidateRow& candidate : data.candidates) {
+    if (candidate.round && RoundOf(data, candidate) == index) pool.push_back(&candidate);
+  }
+  return pool;
+}
+
+Kernels InOrder(const RunData& data, Kernels kernels, const SourceSize& size) {
+  const CandidateRow* seed = data.Seed();
+  std::erase_if(kernels, [&](const CandidateRow* kernel) {
+    return !results::ScoreOf(*kernel) ||
+           (seed != nullptr && seed->evaluation &&
+            kernel->evaluation->score_kind != seed->evaluation->score_kind);
+  });
+  std::sort(kernels.begin(), kernels.end(), [](const CandidateRow* a, const CandidateRow* b) {
+    return Score(*a) != Score(*b) ? Score(*a) < Score(*b) : a->id < b->id;
+  });
+  kernels.erase(std::unique(kernels.begin(), kernels.end()), kernels.end());
+  // Of those that tie with the fastest left, the simplest first. A tie is not transitive, so it is
+  // the fastest that decides who is in it.
+  for (auto first = kernels.begin(); first != kernels.end(); ++first) {
+    auto end = std::next(first);
+    while (end != kernels.end() && IsTie(**first, **end)) ++end;
+    const auto simplest =
+        std::min_element(first, end, [&](const CandidateRow* a, const CandidateRow* b) {
+          return a != b && IsSimpler(*a, *b, size);
+        });
+    std::rotate(first, simplest, std::next(simplest));
+  }
+  return kernels;
+}
+
+Kernels LineageOf(const RunData& data, const CandidateRow& kernel) {
+  Kernels lineage;
+  std::set<CandidateId> seen;
+  for (const CandidateRow* at = &kernel; at != nullptr && seen.insert(at->id).second;
+       at = data.Find(at->parent)) {
+    lineage.push_back(at);
+  }
+  return lineage;
+}
+
+std::set<std::string> MakeupOf(const RunData& data, const CandidateRow& kernel) {
+  std::set<std::string> makeup;
+  for (const CandidateRow* at : LineageOf(data, kernel)) {
+    if (const results::IdeaRow* idea = data.Find(at->idea)) {
+      makeup.insert(ideas::NormalisedTitle(idea->title));
+    }
+  }
+  return makeup;
+}
+
+std::string Promise::Describe() const {
+  return fmt::format(
+      "promise {:.2f}: headroom {:.2f}, gain {:.2f}, rarity {:.2f}, {} the best's time", value(),
+      headroom, gain, rarity, results::FormatRatio(std::exp(slowness)));
+}
+
+Promise PromiseOf(const RunData& data, const CandidateRow& kernel, const CandidateRow& best,
+                  const Kernels& frontier) {
+  Promise promise;
+  promise.slowness = std::max(0.0, std::log(Score(kernel) / Score(best)));
+  if (const double floor = OwnFloor(data, kernel); floor > 0) {
+    promise.headroom = std::clamp(std::log(Score(best) / floor), 0.0, 2.0);
+  }
+  const Kernels lineage = LineageOf(data, kernel);
+  const std::size_t steps = std::min<std::size_t>(2, lineage.size() - 1);
+  if (steps > 0) {
+    if (const auto total = results::SpeedUp(*lineage[steps], kernel)) {
+      promise.gain = std::clamp(std::log(*total) / static_cast<double>(steps), -1.0, 1.0);
+    }
+  }
+  int ideas = 0, same = 0;
+  for (const CandidateRow* other : frontier) {
+    for (const CandidateRow* at : LineageOf(data, *other)) {
+      if (!at->idea) continue;
+      ++ideas;
+      if (CategoryOf(data, *at) == CategoryOf(data, kernel)) ++same;
+    }
+  }
+  promise.rarity = ideas > 0 ? 1.0 - static_cast<double>(same) / ideas : 0;
+  return promise;
+}
+
+void TakeFastest(const RunData& data, const Kernels& ordered, int places, Choice& choice,
+                 const SourceSize& size) {
+  std::vector<std::set<std::string>> makeups;
+  std::set<Hash> programs;
+  int taken = 0;
+  const auto take = [&](const CandidateRow& kernel) {
+    if (taken == places || Contains(choice.frontier, kernel.id)) return;
+    if (kernel.identity && !programs.insert(*kernel.identity).second) return;
+    FrontierEntry entry;
+    entry.candidate = kernel.id;
+    ++taken;
+    entry.why = fmt::format("number {} by time: {}", taken, TimeText(kernel));
+    const auto at = std::find(ordered.begin(), ordered.end(), &kernel);
+    const auto rival = std::find_if(std::next(at), ordered.end(), [&](const CandidateRow* other) {
+      return Score(*other) < Score(kernel) ||
+             (IsTie(*other, kernel) && IsSimpler(kernel, *other, size));
+    });
+    if (rival != ordered.end()) {
+      entry.why +=
+          fmt::format("; a tie with {} ({}), and simpler", (*rival)->name, TimeText(**rival));
+    }
+    choice.frontier.push_back(std::move(entry));
+  };
+  for (const CandidateRow* kernel : ordered) {
+    auto makeup = MakeupOf(data, *kernel);
+    if (std::find(makeups.begin(), makeups.end(), makeup) != makeups.end()) continue;
+    makeups.push_back(std::move(makeup));
+    take(*kernel);
+  }
+  for (const CandidateRow* kernel : ordered) take(*kernel);
+}
+
+void FillReserve(const RunData& data, int index, int places, const Kernels& pool, Choice& choice) {
+  const Kernels ordered = InOrder(data, pool);
+  Kernels fast;
+  for (const FrontierEntry& entry : choice.frontier) fast.push_back(data.Find(entry.candidate));
+  const CandidateRow* best = BestUntil(data, index);
+  if (best == nullptr || ordered.empty()) return;
+  std::vector<std::set<std::string>> makeups;
+  for (const CandidateRow* kernel : fast) makeups.push_back(MakeupOf(data, *kernel));
+  const std::size_t end = choice.frontier.size() + static_cast<std::size_t>(places);
+  const auto keep = [&](const CandidateRow& kernel, std::string why) {
+    FrontierEntry entry;
+    entry.candidate = kernel.id;
+    entry.kind = FrontierKind::kReserve;
+    entry.why = std::move(why);
+    choice.frontier.push_back(std::move(entry));
+    makeups.push_back(MakeupOf(data, kernel));
+  };
+
+  // Those who hold a place, or their children that beat them.
+  for (const FrontierRow* row : FrontierAfter(data, index - 1)) {
+    if (row->kind != FrontierKind::kReserve || choice.frontier.size() == end) continue;
+    const CandidateRow* holder = data.Find(row->candidate);
+    if (holder == nullptr || Contains(choice.frontier, holder->id)) continue;
+    const CandidateRow* heir = nullptr;
+    bool child_is_fast = false;
+    for (const CandidateRow* kernel : ordered) {
+      if (kernel->parent != holder->id || RoundOf(data, *kernel) != index) continue;
+      if (Contains(choice.frontier, kernel->id)) child_is_fast = true;
+      if (heir == nullptr && Score(*kernel) < Score(*holder) && !IsTie(*kernel, *holder)) {
+        heir = kernel;
+      }
+    }
+    if (child_is_fast) continue;  // it has done what it was kept for
+    if (heir != nullptr) {
+      keep(*heir, fmt::format("reserve: takes the place of {}, {} faster", holder->name,
+                              results::FormatRatio(*results::SpeedUp(*holder, *heir))));
+      continue;
+    }
+    const int held = index - StandsSince(data, holder->id, index - 1);
+    if (held < kReserveRounds) {
+      keep(*holder, fmt::format("reserve: round {} of {} of its place", held + 1, kReserveRounds));
+    }
+  }
+
+  // New ones by promise.
+  struct Ranked {
+    const CandidateRow* kernel;
+    Promise promise;
+  };
+  std::vector<Ranked> ranked;
+  for (const CandidateRow* kernel : ordered) {
+    if (Contains(choice.frontier, kernel->id) || WasReserve(data, kernel->id, index)) continue;
+    if (Score(*kernel) > kReserveReach * Score(*best) || !kernel->idea) continue;
+    ranked.push_back({kernel, PromiseOf(data, *kernel, *best, fast)});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return a.promise.value() > b.promise.value();
+  });
+  for (const Ranked& entry : ranked) {
+    if (choice.frontier.size() >= end) break;
+    const auto makeup = MakeupOf(data, *entry.kernel);
+    if (std::find(makeups.begin(), makeups.end(), makeup) != makeups.end()) continue;
+    keep(*entry.kernel, "reserve: " + entry.promise.Describe());
+  }
+
+  // Why the others were not kept.
+  std::map<CandidateId, const Ranked*> promises;
+  for (const Ranked& entry : ranked) promises[entry.kernel->id] = &entry;
+  for (const CandidateRow* kernel : ordered) {
+    if (Contains(choice.frontier, kernel->id)) continue;
+    const CandidateRow* alike = nullptr;
+    for (const FrontierEntry& entry : choice.frontier) {
+      const CandidateRow* other = data.Find(entry.candidate);
+      if (other != nullptr && MakeupOf(data, *other) == MakeupOf(data, *kernel)) {
+        alike = other;
+        break;
+      }
+    }
+    std::string why;
+    if (alike != nullptr) {
+      why = fmt::format("{} is made of the same ideas and {}", alike->name,
+                        IsTie(*alike, *kernel) ? "ties" : "is faster");
+    } else if (WasReserve(data, kernel->id, index)) {
+      why = fmt::format("held a reserve place for {} rounds without a gain", kReserveRounds);
+    } else {
+      const CandidateRow* last = fast.empty() ? best : fast.back();
+      why = fmt::format("{} the time of {}", results::FormatRatio(Score(*kernel) / Score(*last)),
+                        last->name);
+      if (const auto it = promises.find(kernel->id); it != promises.end()) {
+        why += "; " + it->second->promise.Describe();
+      }
+    }
+    choice.pruned.push_back({kernel->id, std::move(why)});
+  }
+  std::sort(choice.pruned.begin(), choice.pruned.end(),
+            [](const Pruned& a, const Pruned& b) { return a.candidate < b.candidate; });
+}
+
+}  // namespace grove::search

@@ -1,0 +1,86 @@
+// Steering and batches as a user meets them: whole commands, their output and exit codes.
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "results/store.h"
+#include "tests/support/program.h"
+
+namespace grove {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::ProgramOptions;
+using testing::ProgramResult;
+using testing::RunProgram;
+
+class SteerTest : public ::testing::Test {
+ protected:
+  ProgramResult Grove(std::vector<std::string> arguments) {
+    ProgramOptions options;
+    options.folder = folder_.path();
+    options.environment.push_back("GROVE_CACHE=" + ::testing::TempDir() + "grove-test-cache");
+    options.environment.push_back("GROVE_TASKS=" + std::string(GROVE_SOURCE_DIR) +
+                                  "/tests/data/tasks");
+    return RunProgram("grove", arguments, options);
+  }
+  testing::ScratchFolder folder_;
+};
+
+TEST_F(SteerTest, GoalsHintsStatusAndExplanationsOfARun) {
+  const ProgramResult bad = Grove({"run", "softmax_small", "--goal", "case nowhere < 1us"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("unknown case 'nowhere'"));
+  const ProgramResult wrong = Grove({"run", "softmax_small", "--goal", "< 5 minutes"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("column 5"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs"));
+
+  const ProgramResult run =
+      Grove({"run", "softmax_small", "--name", "one", "--rounds", "5", "--ideas", "2", "--branches",
+             "1", "--frontier", "1", "--goal", "1.01x over seed"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("every goal is met"));
+
+  const ProgramResult status = Grove({"status", "one"});
+  EXPECT_EQ(status.exit_code, 0);
+  EXPECT_THAT(status.out, HasSubstr("goal 1.01x over seed: met"));
+  const auto json = nlohmann::json::parse(Grove({"status", "one", "--json"}).out);
+  EXPECT_TRUE(json["goals"][0]["met"].get<bool>());
+  EXPECT_FALSE(json["live"].get<bool>());
+
+  EXPECT_EQ(Grove({"stop", "one"}).exit_code, 2);  // nobody would hear it
+  EXPECT_EQ(Grove({"hint", "one", "x", "--branch", "r9.i9"}).exit_code, 2);
+  const ProgramResult hint = Grove({"hint", "one", "try float4", "--rounds", "2"});
+  EXPECT_EQ(hint.exit_code, 0) << hint.err;
+  EXPECT_THAT(hint.out, HasSubstr("waits"));
+  EXPECT_THAT(Grove({"status", "one"}).out, HasSubstr("waiting: hint: try float4"));
+
+  const ProgramResult tree = Grove({"tree", "one", "--explain"});
+  EXPECT_THAT(tree.out, HasSubstr("kept after round 1, number 1 by time"));
+}
+
+TEST_F(SteerTest, ABatchSharesItsRoundsAndIsResumed) {
+  std::ofstream(folder_.path() / "two.toml")
+      << "rounds = 2\n[[task]]\nname = \"softmax_small\"\nweight = 0.7\n";
+  const std::vector<std::string> options = {"--ideas", "1", "--branches", "1", "--frontier", "1"};
+  std::vector<std::string> start = {"run", "--batch", "two.toml", "--name", "b"};
+  start.insert(start.end(), options.begin(), options.end());
+  const ProgramResult run = Grove(start);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("2 rounds of 2"));
+  const auto reader = results::Reader::Open(folder_.path() / "runs" / "b.softmax_small");
+  ASSERT_TRUE(reader);
+  EXPECT_EQ((*reader)->Load()->rounds.size(), 2U);
+
+  EXPECT_EQ(Grove(start).exit_code, 2);  // the name is taken
+  EXPECT_EQ(Grove({"resume", "b"}).exit_code, 0);
+  EXPECT_EQ((*reader)->Load()->rounds.size(), 2U);  // nothing was left to do
+  EXPECT_EQ(Grove({"run", "softmax_small", "sofmax_small=2"}).exit_code, 2);
+  EXPECT_EQ(Grove({"run", "softmax_small", "softmax_small=x"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace grove
