@@ -16,10 +16,21 @@ namespace flow = tbb::flow;
 struct Job {
   eval::Evaluator::Steps steps;
   Stages::Done done;
-  Result<eval::Evaluation> result;
+  bool failed = false;
+  Error error;  // when it failed
 };
 using JobPtr = std::shared_ptr<Job>;
 using Node = flow::function_node<JobPtr, flow::continue_msg>;
+
+// Notes an error of ours; whether the next step follows.
+bool GoesOn(Job& job, Result<bool> ended) {
+  if (!ended) {
+    job.failed = true;
+    job.error = std::move(ended.error());
+    return false;
+  }
+  return !*ended;
+}
 
 }  // namespace
 
@@ -45,22 +56,26 @@ struct Stages::Impl {
       graph.emplace();
       // Apart, so that what a verdict leads to never holds a step up.
       finish.emplace(*graph, flow::unlimited, [](const JobPtr& job) {
-        job->done(std::move(job->result));
+        if (job->failed) {
+          job->done(Failure(std::move(job->error)));
+        } else {
+          job->done(job->steps.Take());
+        }
         return flow::continue_msg();
       });
       time.emplace(*graph, limits.time, [this](const JobPtr& job) {
-        Step(job, nullptr, [](Job& j) -> Result<bool> {
-          if (auto timed = j.steps.Time(); !timed) return Failure(std::move(timed.error()));
-          return true;
+        Step(job, nullptr, [](Job& j) {
+          auto timed = j.steps.Time();
+          return GoesOn(j, timed.map([] { return true; }));
         });
         return flow::continue_msg();
       });
       check.emplace(*graph, limits.check, [this](const JobPtr& job) {
-        Step(job, &*time, [](Job& j) { return j.steps.Check(); });
+        Step(job, &*time, [](Job& j) { return GoesOn(j, j.steps.Check()); });
         return flow::continue_msg();
       });
       compile.emplace(*graph, limits.compile, [this](const JobPtr& job) {
-        Step(job, &*check, [](Job& j) { return j.steps.Compile(); });
+        Step(job, &*check, [](Job& j) { return GoesOn(j, j.steps.Compile()); });
         return flow::continue_msg();
       });
     });
@@ -72,21 +87,17 @@ struct Stages::Impl {
 
   template <typename F>
   void Step(const JobPtr& job, Node* next, F step) {
-    Result<bool> ended = true;
+    bool goes_on = false;
     if (stop.stop_requested()) {
-      ended = Fail(ErrorCode::kCancelled, "interrupted");
+      job->failed = true;
+      job->error = Error{ErrorCode::kCancelled, "interrupted"};
     } else {
       // A step that waits for its own parallel work must not pick up another program's step.
-      tbb::this_task_arena::isolate([&] { ended = step(*job); });
+      tbb::this_task_arena::isolate([&] { goes_on = step(*job); });
     }
-    if (ended && !*ended && next != nullptr) {
+    if (goes_on && next != nullptr) {
       next->try_put(job);
       return;
-    }
-    if (ended) {
-      job->result = job->steps.Take();
-    } else {
-      job->result = Failure(std::move(ended.error()));
     }
     finish->try_put(job);
   }
@@ -106,7 +117,7 @@ Stages::~Stages() = default;
 
 void Stages::Submit(codegen::KernelProgram program, Done done) {
   impl_->compile->try_put(std::make_shared<Job>(
-      Job{impl_->evaluator.Begin(std::move(program)), std::move(done), {}}));
+      Job{impl_->evaluator.Begin(std::move(program)), std::move(done), false, {}}));
 }
 
 }  // namespace grove::search
