@@ -11,11 +11,12 @@ namespace grove {
 namespace {
 
 // Where each kind lies in the source tree.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kSourceFolders = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSourceFolders = {{
     {"tasks", "seeds/tasks"},
     {"prompts/ideas", "ideas/prompts"},
     {"prompts/codegen", "codegen/prompts"},
     {"playbook", "llm/playbook"},
+    {"prices", "llm/prices"},
     {"new_task", "seeds/new_task"},
     {"gauntlet", "tests/gauntlet"},
 }};

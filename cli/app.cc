@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <new>
 #include <string>
 #include <vector>
@@ -14,8 +15,8 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/inspect_app.h"
-#include "cli/rank_command.h"
 #include "cli/interrupt.h"
+#include "cli/rank_command.h"
 #include "cli/steer_app.h"
 
 namespace grove::cli {
@@ -70,6 +71,45 @@ void AddBenchOptions(CLI::App& app, WorkbenchOptions& bench) {
       ->capture_default_str();
 }
 
+void AddConfigFile(CLI::App& app, SettingSources& sources) {
+  app.add_option("--config", sources.file,
+                 "configuration file (default: grove.toml if it is here)");
+}
+
+// A flag for every setting of the table whose key begins with `prefix`, but for those that the
+// command has already. Budgets of parts are left out of the help, which has one screen.
+void AddSettings(CLI::App& app, const std::string& prefix) {
+  for (const search::Setting& setting : search::Settings()) {
+    if (setting.key == "task" || setting.key == "tasks") continue;
+    if (setting.key.compare(0, prefix.size(), prefix) != 0) continue;
+    const std::string flag = FlagOf(setting.key);
+    if (app.get_option_no_throw(flag) != nullptr) continue;
+    std::string help = setting.help;
+    if (!setting.value.empty()) help += fmt::format(" [{}]", setting.value);
+    // Without a variable: the text is read from the option when all sources are known.
+    auto* option = app.add_option_function<std::string>(
+        flag, [](const std::string&) {}, help);
+    option->type_name("");
+    const bool part = std::count(setting.key.begin(), setting.key.end(), '.') > 1;
+    if (part) option->group("");
+  }
+  app.footer(
+      "Budgets of parts: --budget-round-tokens, --budget-idea-dollars, ... (docs/models.md)");
+}
+
+// The settings among the flags that were given.
+std::map<std::string, std::string> FlagsOf(const CLI::App& app) {
+  std::map<std::string, std::string> flags;
+  for (const search::Setting& setting : search::Settings()) {
+    const CLI::Option* option = app.get_option_no_throw(FlagOf(setting.key));
+    if (option == nullptr || option->count() == 0) continue;
+    std::string text;
+    for (const std::string& part : option->results()) text += (text.empty() ? "" : ",") + part;
+    flags[setting.key] = text;
+  }
+  return flags;
+}
+
 int Dispatch(int argc, const char* const* argv) {
   CLI::App app{"grove grows fast CUDA kernels by branching tree search", "grove"};
   app.require_subcommand(1);
@@ -78,12 +118,15 @@ int Dispatch(int argc, const char* const* argv) {
 
   Common common;
   std::string runs = common.runs.string();
-  app.add_option("--runs", runs, "folder of the runs")
+  app.add_option("--runs", runs, "folder of the runs (default: runs)")
       ->envname("GROVE_RUNS")
-      ->capture_default_str();
-  app.add_option("--tasks", common.bench.tasks, "folder of the tasks")->envname("GROVE_TASKS");
+      ->option_text("DIR ($GROVE_RUNS)");
+  app.add_option("--tasks", common.bench.tasks, "folder of the tasks")
+      ->envname("GROVE_TASKS")
+      ->option_text("DIR ($GROVE_TASKS)");
   app.add_option("--cache", common.bench.cache, "folder of the compile cache")
-      ->envname("GROVE_CACHE");
+      ->envname("GROVE_CACHE")
+      ->option_text("DIR ($GROVE_CACHE)");
   app.add_option("--jobs", common.bench.jobs, "parallel compilations (default: cores)")
       ->check(CLI::Range(1, 256));
   app.add_flag("--json", common.json, "print one JSON document");
@@ -98,44 +141,39 @@ int Dispatch(int argc, const char* const* argv) {
   run_app->add_option("--batch", run.batch, "file with tasks, weights and limits (docs/search.md)")
       ->check(CLI::ExistingFile);
   run_app->add_option("--name", run.name, "name of the run (default: TASK-N)");
-  run_app->add_option("--rounds", run.config.rounds, "rounds")->capture_default_str();
-  run_app->add_option("--ideas", run.config.ideas, "ideas per frontier kernel")
-      ->capture_default_str();
-  run_app->add_option("--branches", run.config.branches, "implementations per idea")
-      ->capture_default_str();
-  run_app->add_option("--frontier", run.config.frontier, "kernels carried into the next round")
-      ->capture_default_str();
-  run_app->add_option("--patience", run.config.patience, "rounds without a gain before it ends")
-      ->capture_default_str();
-  run_app->add_option("--repairs", run.config.repairs, "repair turns per candidate")
-      ->capture_default_str();
-  run_app->add_option("--seed", run.config.seed, "of inputs and samples")->capture_default_str();
-  run_app->add_option("--model", run.config.model, "who writes: playbook")->capture_default_str();
-  run_app->add_option("--suite", run.config.suite,
-                      "whose cases count (default: the first that has all of --cases)");
-  run_app
-      ->add_option("--cases", run.config.cases,
-                   "scored or extra cases that count (default: the suite's scored ones)")
-      ->delimiter(',');
-  run_app->add_flag("--screen{1}", run.config.screen,
-                    "run every candidate in the emulator before it reaches a GPU");
-  AddBenchOptions(*run_app, common.bench);
+  AddConfigFile(*run_app, run.settings);
+  run_app->add_flag("--screen{1}")
+      ->description("run every candidate in the emulator before it reaches a GPU");
+  AddSettings(*run_app, "");
+  run_app->add_flag("--dry-run", run.dry_run, "say what it would spend, and stop");
 
   run_app
       ->add_option("--goal", run.config.goals,
                    "ends the run when met: 'case n512 < 5000us', '2x over seed', '90% of floor'")
       ->allow_extra_args(false);
-  run_app->add_option("--policy", run.config.policy, "beam, greedy, islands or puct")
-      ->capture_default_str();
-  run_app
-      ->add_option("--reserve", run.config.reserve,
-                   "places for promising but slower kernels, beside the frontier")
-      ->capture_default_str();
   const SteerApp steer(app);
 
   std::string resume_run;
   auto* resume_app = app.add_subcommand("resume", "go on with a run that stopped or was killed");
   resume_app->add_option("run", resume_run, "the run (default: the last one)");
+  AddSettings(*resume_app, "budget.");
+
+  ModelsOptions models;
+  auto* models_app = app.add_subcommand("models", "the models configured, and whether they answer");
+  AddConfigFile(*models_app, models.settings);
+  AddSettings(*models_app, "model");
+  AddSettings(*models_app, "base_url");
+  models_app->add_flag("!--no-ping", models.ping, "ask them nothing");
+  MailboxOptions mailbox;
+  auto* mailbox_app = app.add_subcommand("mailbox", "what waits for an answer in a run's mailbox");
+  mailbox_app->add_option("run", mailbox.run, "the run (default: the last one)");
+  mailbox_app->add_option("--check", mailbox.check, "whether this reply would be taken");
+  std::string ledger_run;
+  auto* ledger_app = app.add_subcommand("ledger", "what a run may spend and has spent");
+  ledger_app->add_option("run", ledger_run, "the run (default: the last one)");
+  std::string init_file = "grove.toml";
+  auto* init_app = app.add_subcommand("init", "write a commented configuration file");
+  init_app->add_option("file", init_file, "where to")->capture_default_str();
 
   TreeCommandOptions tree;
   auto* tree_app = app.add_subcommand("tree", "the idea tree of a run");
@@ -248,11 +286,17 @@ int Dispatch(int argc, const char* const* argv) {
   const Interrupt interrupt;
   common.stop = interrupt.token();
   if (run_app->parsed()) {
-    run.config.device = common.bench.device;
-    run.config.gpu = common.bench.gpu;
+    run.settings.flags = FlagsOf(*run_app);
     return RunCommand(run, common);
   }
-  if (resume_app->parsed()) return ResumeCommand(resume_run, common);
+  if (resume_app->parsed()) return ResumeCommand(resume_run, FlagsOf(*resume_app), common);
+  if (models_app->parsed()) {
+    models.settings.flags = FlagsOf(*models_app);
+    return ModelsCommand(models, common);
+  }
+  if (mailbox_app->parsed()) return MailboxCommand(mailbox, common);
+  if (ledger_app->parsed()) return LedgerCommand(ledger_run, common);
+  if (init_app->parsed()) return InitCommand(init_file, common);
   if (tree_app->parsed()) return TreeCommand(tree, common);
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
   if (const auto code = inspect.Run(common)) return *code;

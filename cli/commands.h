@@ -3,11 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <stop_token>
 #include <string>
 #include <vector>
-#include <vector>
 
+#include "cli/settings.h"
 #include "cli/workbench.h"
 #include "search/config.h"
 
@@ -23,15 +24,33 @@ struct Common {
 
 struct RunOptions {
   search::SearchConfig config;
-  std::string name;  // empty = TASK-N (batch-N), the first free N
+  SettingSources settings;  // what changes it
+  std::string name;         // empty = TASK-N (batch-N), the first free N
+  bool dry_run = false;     // say what it would spend, and spend nothing
   // Tasks as "NAME" or "NAME=WEIGHT"; one without a batch file is a run, others make a batch.
   std::vector<std::string> tasks;
   std::filesystem::path batch;  // a batch file (search/batch.h); may be empty
 };
 int RunCommand(const RunOptions& options, const Common& common);
 
-// An empty run name means the one written last.
-int ResumeCommand(const std::string& run, const Common& common);
+// An empty run name means the one written last. `flags` change its budget for good.
+int ResumeCommand(const std::string& run, const std::map<std::string, std::string>& flags,
+                  const Common& common);
+
+struct ModelsOptions {
+  SettingSources settings;
+  bool ping = true;  // ask each served model for one token
+};
+int ModelsCommand(const ModelsOptions& options, const Common& common);
+
+struct MailboxOptions {
+  std::string run;
+  std::filesystem::path check;  // empty = list what waits
+};
+int MailboxCommand(const MailboxOptions& options, const Common& common);
+
+int LedgerCommand(const std::string& run, const Common& common);
+int InitCommand(const std::filesystem::path& file, const Common& common);
 
 struct TreeCommandOptions {
   std::string run;

@@ -8,11 +8,15 @@
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
+#include "eval/emulator_device.h"
 #include "eval/gauntlet.h"
 #include "results/format.h"
 
 namespace grove::cli {
 namespace {
+
+// The cases of the gauntlet need at most a tenth of it.
+constexpr std::int64_t kBudget = std::int64_t{1} << 28;
 
 nlohmann::ordered_json ToJson(const eval::GauntletOutcome& outcome) {
   const eval::Verdict& got = outcome.got;
@@ -74,13 +78,20 @@ int GauntletCommand(const GauntletCommandOptions& options, const Common& common)
   auto gauntlet = eval::LoadGauntlet(
       options.folder.empty() ? eval::DefaultGauntletFolder() : options.folder, options.only);
   if (!gauntlet) return Complain(gauntlet.error());
-  auto machine = MakeMachine(common.bench);
+  WorkbenchOptions bench = common.bench;
+  bench.small_budget = kBudget;
+  auto machine = MakeMachine(bench);
   if (!machine) return Complain(machine.error());
 
   eval::GauntletOptions run;
   run.tasks = common.bench.tasks.empty() ? seeds::DefaultTasksFolder() : common.bench.tasks;
   run.evaluation.seed = common.bench.seed;
   run.evaluation.arch = machine->device->spec().arch;
+  std::unique_ptr<eval::Device> screen;
+  if (!machine->device->gpus().empty()) {
+    screen = eval::MakeEmulatorDevice(machine->device->spec(), {});
+    run.evaluation.screen = screen.get();
+  }
   std::size_t done = 0;
   if (!common.quiet) {
     run.done = [&](const eval::GauntletOutcome& outcome) {

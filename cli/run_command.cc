@@ -1,6 +1,9 @@
 // `grove run` and `grove resume`.
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <functional>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -8,21 +11,25 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/share.h"
-#include "base/suggest.h"
 #include "cli/batch_command.h"
+#include "cli/clients.h"
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
 #include "cli/known_baselines.h"
+#include "cli/spending.h"
 #include "cli/terminal.h"
 #include "codegen/program.h"
 #include "eval/device_group.h"
 #include "llm/playbook_client.h"
+#include "llm/pricing.h"
 #include "results/format.h"
 #include "results/store.h"
 #include "results/tree.h"
+#include "search/estimate.h"
 #include "search/goals.h"
+#include "search/model_calls.h"
 #include "search/search.h"
 #include "search/steering.h"
 
@@ -35,12 +42,6 @@ std::string FreeName(const std::filesystem::path& runs, const std::string& task)
     std::string name = fmt::format("{}-{}", task, n);
     if (!std::filesystem::exists(runs / name)) return name;
   }
-}
-
-Result<std::unique_ptr<llm::Client>> MakeClient(const std::string& model) {
-  static const std::vector<std::string> kModels = {"playbook"};
-  if (model != "playbook") return Fail(ErrorCode::kNotFound, UnknownName("model", model, kModels));
-  return llm::MakePlaybookClient(ShareFolder("playbook"));
 }
 
 std::vector<results::EnvironmentRow> EnvironmentOf(Workbench& bench) {
@@ -96,6 +97,72 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
   }
 }
 
+// What the clients say of failed attempts, on their own thread, goes where the search's lines go.
+class ClientLog {
+ public:
+  std::function<void(std::string_view)> sink() {
+    return [this](std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      if (observer_ != nullptr) observer_->Line(fmt::format("  {}", line));
+    };
+  }
+  void To(search::Observer* observer) {
+    const std::lock_guard lock(mutex_);
+    observer_ = observer;
+  }
+
+ private:
+  std::mutex mutex_;
+  search::Observer* observer_ = nullptr;
+};
+
+bool UsesPlaybook(const search::SearchConfig& config) {
+  const auto models = search::ModelsOf(config);
+  return std::any_of(models.begin(), models.end(),
+                     [](const auto& model) { return model.name == "playbook"; });
+}
+
+// A limit on dollars can be kept only where every model has a price.
+Status CheckPriced(const search::SearchConfig& config) {
+  const bool limited =
+      std::any_of(config.limits.begin(), config.limits.end(),
+                  [](const auto& limit) { return limit.kind == results::LedgerKind::kDollars; });
+  if (!limited) return {};
+  for (const search::ModelSpec& model : search::ModelsOf(config)) {
+    if (model.price_in && model.price_out) continue;
+    return Fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("the price of {} is unknown, so a limit on dollars cannot be kept: give "
+                    "its [[model]] price_in and price_out, add it to "
+                    "~/.config/grove/prices.toml, or limit tokens instead",
+                    model.name));
+  }
+  return {};
+}
+
+Status SetPrices(search::SearchConfig& config) {
+  auto prices = llm::LoadPrices();
+  if (!prices) return Failure(std::move(prices.error()));
+  // Kept with the run: what it costs does not change with the table.
+  config.models = search::ModelsOf(config);
+  search::FillPrices(config.models, *prices);
+  return CheckPriced(config);
+}
+
+Result<search::SearchConfig> RecordedConfig(const std::filesystem::path& runs,
+                                            const std::string& run) {
+  auto name = FindRun(runs, run);
+  if (!name) return Failure(std::move(name.error()));
+  auto reader = results::Reader::Open(runs / *name);
+  if (!reader) return Failure(std::move(reader.error()));
+  auto data = (*reader)->Load();
+  if (!data) return Failure(std::move(data.error()));
+  auto config = search::ConfigFromJson(data->run.config);
+  if (!config) return config;
+  config->replay = std::filesystem::absolute(runs / *name).lexically_normal().string();
+  return config;
+}
+
 // The task's seed on every GPU of a group: times of one run are compared with each other, so the
 // run's environment says how far the GPUs agree.
 Status CompareMembers(Workbench& bench, results::Store& store, search::Observer& observer) {
@@ -131,7 +198,7 @@ Status CompareMembers(Workbench& bench, results::Store& store, search::Observer&
 }
 
 int Search(const std::string& name, Workbench& bench, llm::Client& client, results::Store& store,
-           const search::SearchConfig& config, const Common& common) {
+           const search::SearchConfig& config, ClientLog& log, const Common& common) {
   const std::vector<results::BaselineRow> baselines = KnownBaselines(bench, common);
   if (auto set = store.SetBaselines(baselines); !set) return Complain(set.error());
   std::optional<search::SearchSummary> summary;
@@ -153,7 +220,9 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
     }
     const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
                                     store,      observer};
+    log.To(&observer);
     auto done = search::RunSteered(parts, config, common.stop);
+    log.To(nullptr);
     if (!done) {
       observer.Line(fmt::format("the run is as it was; go on with: grove resume {}", name));
       return Complain(done.error());
@@ -186,11 +255,11 @@ namespace {
 int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, int rounds,
                   const Common& common) {
   search::SearchConfig config = whole;
-  auto client = MakeClient(config.model);
+  const SystemClock clock;
+  auto client = MakeClients(config, common.runs / name, clock);
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
   if (!bench) return Complain(bench.error());
-  const SystemClock clock;
   std::error_code error;
   const bool there = std::filesystem::is_regular_file(common.runs / name / "run.db", error);
   auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
@@ -224,7 +293,7 @@ RunOne BatchRunner(const Common& common) {
   };
 }
 
-int StartBatch(const RunOptions& options, const Common& common) {
+int StartBatch(const RunOptions& options, search::SearchConfig config, const Common& common) {
   search::BatchSpec spec;
   if (!options.batch.empty()) {
     auto text = ReadFile(options.batch, 1 << 20);
@@ -237,8 +306,8 @@ int StartBatch(const RunOptions& options, const Common& common) {
     search::BatchTask task;
     const auto equals = text.find('=');
     task.name = text.substr(0, equals);
-    task.suite = options.config.suite;
-    task.cases = options.config.cases;
+    task.suite = config.suite;
+    task.cases = config.cases;
     if (equals != std::string::npos) {
       const char* const end = text.data() + text.size();
       const auto [rest, bad] = std::from_chars(text.data() + equals + 1, end, task.weight);
@@ -249,23 +318,22 @@ int StartBatch(const RunOptions& options, const Common& common) {
     }
     spec.tasks.push_back(std::move(task));
   }
-  spec.config = options.config;
+  if (auto priced = SetPrices(config); !priced) return Complain(priced.error());
+  spec.config = std::move(config);
   if (!common.bench.tasks.empty()) {
     spec.config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
   }
   // Every task is there before anything is written.
   for (const search::BatchTask& task : spec.tasks) {
-    search::SearchConfig config = spec.config;
-    config.suite = task.suite;
-    config.cases = task.cases;
-    auto loaded = seeds::LoadTask(
-        config.tasks.empty() ? seeds::DefaultTasksFolder() : std::filesystem::path(config.tasks),
-        task.name);
+    auto loaded =
+        seeds::LoadTask(spec.config.tasks.empty() ? seeds::DefaultTasksFolder()
+                                                  : std::filesystem::path(spec.config.tasks),
+                        task.name);
     if (!loaded) return Complain(loaded.error());
     if (auto cases = seeds::SelectCases(*loaded, task.suite, task.cases); !cases) {
       return Complain(cases.error());
     }
-    if (config.model == "playbook") {
+    if (UsesPlaybook(spec.config)) {
       if (auto known = llm::CheckPlaybookKnows(*loaded, ShareFolder("playbook")); !known) {
         return Complain(known.error());
       }
@@ -278,12 +346,37 @@ int StartBatch(const RunOptions& options, const Common& common) {
 }  // namespace
 
 int RunCommand(const RunOptions& options, const Common& common) {
-  if (options.tasks.size() > 1 || !options.batch.empty()) return StartBatch(options, common);
-  if (options.tasks.empty()) {
+  search::SearchConfig config = options.config;
+  if (options.tasks.size() > 1 || !options.batch.empty()) {
+    if (auto set = ApplySettings(options.settings, config); !set) return Complain(set.error());
+    return StartBatch(options, std::move(config), common);
+  }
+  if (!options.tasks.empty()) config.task = options.tasks[0];
+  std::map<std::string, std::string> flags = options.settings.flags;
+  const auto replay = flags.find("replay");
+  if (replay != flags.end()) {
+    // The recorded run says everything but what is to be different.
+    auto recorded = RecordedConfig(common.runs, replay->second);
+    if (!recorded) return Complain(recorded.error());
+    const std::string task = config.task;
+    config = std::move(*recorded);
+    if (!task.empty() && task != config.task) {
+      return Complain({ErrorCode::kInvalidInput,
+                       fmt::format("the run to replay is about {}, not {}", config.task, task)});
+    }
+    flags.erase("replay");
+    if (auto set = ApplyFlags(flags, config); !set) return Complain(set.error());
+  } else {
+    const std::string task = config.task;
+    if (auto set = ApplySettings(options.settings, config); !set) return Complain(set.error());
+    if (!task.empty()) config.task = task;
+    if (!config.replay.empty()) {
+      return Complain({ErrorCode::kInvalidInput, "name the run to replay with --replay"});
+    }
+  }
+  if (config.task.empty()) {
     return Complain({ErrorCode::kInvalidInput, "name a task (grove tasks lists them) or --batch"});
   }
-  search::SearchConfig config = options.config;
-  config.task = options.tasks[0];
   if (!common.bench.tasks.empty()) {
     config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
   }
@@ -292,11 +385,30 @@ int RunCommand(const RunOptions& options, const Common& common) {
   if (!options.name.empty()) {
     if (auto valid = results::CheckRunName(options.name); !valid) return Complain(valid.error());
   }
-  auto client = MakeClient(config.model);
+  if (config.replay.empty()) {
+    if (auto priced = SetPrices(config); !priced) return Complain(priced.error());
+  }
+  if (options.dry_run) {
+    auto task = seeds::LoadTask(
+        config.tasks.empty() ? seeds::DefaultTasksFolder() : std::filesystem::path(config.tasks),
+        config.task);
+    if (!task) return Complain(task.error());
+    const search::Estimate estimate = search::EstimateSpend(*task, config);
+    if (common.json) {
+      fmt::print("{}\n", EstimateJson(estimate).dump(2));
+    } else {
+      fmt::print("{}", EstimateText(estimate));
+    }
+    return kExitDone;
+  }
+  const SystemClock clock;
+  const std::string name = options.name.empty() ? FreeName(common.runs, config.task) : options.name;
+  ClientLog log;
+  auto client = MakeClients(config, common.runs / name, clock, log.sink());
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
   if (!bench) return Complain(bench.error());
-  if (config.model == "playbook") {
+  if (config.replay.empty() && UsesPlaybook(config)) {
     const auto known = llm::CheckPlaybookKnows((*bench)->task, ShareFolder("playbook"));
     if (!known) return Complain(known.error());
   }
@@ -311,16 +423,15 @@ int RunCommand(const RunOptions& options, const Common& common) {
     }
   }
 
-  const SystemClock clock;
-  const std::string name = options.name.empty() ? FreeName(common.runs, config.task) : options.name;
   auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
   start.environment = EnvironmentOf(**bench);
   auto store = results::Store::Create(common.runs, start, clock);
   if (!store) return Complain(store.error());
-  return Search(name, **bench, **client, **store, config, common);
+  return Search(name, **bench, **client, **store, config, log, common);
 }
 
-int ResumeCommand(const std::string& run, const Common& common) {
+int ResumeCommand(const std::string& run, const std::map<std::string, std::string>& flags,
+                  const Common& common) {
   if (IsBatch(common, run)) return ResumeBatchCommand(run, BatchRunner(common), common);
   auto name = FindRun(common.runs, run);
   if (!name) return Complain(name.error());
@@ -330,18 +441,24 @@ int ResumeCommand(const std::string& run, const Common& common) {
   if (!data) return Complain(data.error());
   auto config = search::ConfigFromJson(data->run.config);
   if (!config) return Complain(config.error());
-  auto client = MakeClient(config->model);
+  if (auto set = ApplyFlags(flags, *config); !set) return Complain(set.error());
+  if (auto priced = CheckPriced(*config); !priced) return Complain(priced.error());
+  const SystemClock clock;
+  ClientLog log;
+  auto client = MakeClients(*config, common.runs / *name, clock, log.sink());
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config->task, BenchOptions(*config, common));
   if (!bench) return Complain(bench.error());
 
-  const SystemClock clock;
   auto store = results::Store::Open(common.runs, *name, clock);
   if (!store) return Complain(store.error());
+  if (!flags.empty()) {
+    if (auto set = (*store)->SetConfig(search::ToJson(*config)); !set) return Complain(set.error());
+  }
   if (auto running = (*store)->SetStatus(results::RunStatus::kRunning, "resumed"); !running) {
     return Complain(running.error());
   }
-  return Search(*name, **bench, **client, **store, *config, common);
+  return Search(*name, **bench, **client, **store, *config, log, common);
 }
 
 }  // namespace grove::cli

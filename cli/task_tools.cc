@@ -43,7 +43,8 @@ void PrintReport(const seeds::Task& task, const eval::LintReport& report) {
     fmt::print("{:<22} fit: {} cases", task.name, report.cases);
     // A task that a checker judges has no reference whose scale could be told.
     if (report.largest_scale > 0) {
-      fmt::print(", outputs of scale {:.2g} to {:.2g}", report.smallest_scale, report.largest_scale);
+      fmt::print(", outputs of scale {:.2g} to {:.2g}", report.smallest_scale,
+                 report.largest_scale);
     }
     fmt::print("\n");
   }

@@ -20,14 +20,21 @@ Failure UnknownDevice(const std::string& name) {
   return Fail(ErrorCode::kNotFound, UnknownName("device", name, kDevices));
 }
 
-Result<std::unique_ptr<eval::Device>> MakeEmulator(const std::string& gpu) {
+Result<std::unique_ptr<eval::Device>> MakeEmulator(const WorkbenchOptions& options) {
+  const std::string& gpu = options.gpu;
   const eval::DeviceSpec* spec = eval::FindDevice(gpu);
   if (spec == nullptr) {
     std::vector<std::string> names;
     for (const eval::DeviceSpec& known : eval::DeviceTable()) names.push_back(known.name);
     return Fail(ErrorCode::kNotFound, UnknownName("GPU", gpu, names));
   }
-  return eval::MakeEmulatorDevice(*spec, {});
+  eval::EmulatorOptions limits;
+  if (options.small_budget > 0) {
+    limits.check_budget = options.small_budget;
+    limits.pilot_budget = options.small_budget;
+    limits.full_budget = options.small_budget;
+  }
+  return eval::MakeEmulatorDevice(*spec, limits);
 }
 
 Result<std::unique_ptr<eval::Device>> MakeGpu(int ordinal, codegen::Compiler& compiler) {
@@ -42,10 +49,10 @@ Result<std::unique_ptr<eval::Device>> MakeGpu(int ordinal, codegen::Compiler& co
 // "auto" takes the first GPU when there is one; "all" takes every one, which must be of one model.
 Result<std::unique_ptr<eval::Device>> MakeDevice(const WorkbenchOptions& options,
                                                  codegen::Compiler& compiler) {
-  if (options.device == "emulator") return MakeEmulator(options.gpu);
+  if (options.device == "emulator") return MakeEmulator(options);
   if (options.device == "auto") {
     const auto gpus = cuda::ListGpus();
-    return gpus && !gpus->empty() ? MakeGpu(0, compiler) : MakeEmulator(options.gpu);
+    return gpus && !gpus->empty() ? MakeGpu(0, compiler) : MakeEmulator(options);
   }
   auto ordinals = ParseCudaDevices(options.device);
   if (!ordinals) return UnknownDevice(options.device);

@@ -27,6 +27,9 @@ struct WorkbenchOptions {
   std::uint64_t seed = 1;          // of the inputs
   std::string suite;               // empty = the first that has all of `cases`
   std::vector<std::string> cases;  // scored or extra cases; empty = the scored ones
+  // Thread-instructions of one launch in the emulator, where cases are known to be small: a kernel
+  // that never ends is found out sooner. 0 = the emulator's own limits.
+  std::int64_t small_budget = 0;
   // How strict the task's checker is, where it has one: strict, competition; empty = the task's
   // own.
   std::string profile;

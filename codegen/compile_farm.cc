@@ -31,6 +31,7 @@ namespace fs = std::filesystem;
 using Outcome = std::shared_ptr<const CompileOutcome>;
 using Kind = CompileOutcome::Status;
 
+constexpr int kWallFactor = 10;         // of a deadline in processor time, for one that sleeps
 constexpr int kNvrtcOutOfMemory = 1;    // NVRTC_ERROR_OUT_OF_MEMORY
 constexpr int kNvrtcInvalidOption = 5;  // NVRTC_ERROR_INVALID_OPTION
 constexpr int kNvrtcCompilation = 6;    // NVRTC_ERROR_COMPILATION
@@ -272,7 +273,8 @@ Result<CompileOutcome> Farm::CompileInWorker(const CompileRequest& request, int 
     if (auto filled = Fill(slot); !filled) return Fail(std::move(filled.error()));
     if (!start) start = std::chrono::steady_clock::now();
     const bool fresh = slot.worker->compiles() == 0;
-    auto answer = slot.worker->Compile(call, *start + options_.deadline);
+    auto answer =
+        slot.worker->Compile(call, options_.deadline, *start + kWallFactor * options_.deadline);
     if (const auto* output = std::get_if<NvrtcOutput>(&answer)) {
       CompileOutcome outcome;
       if (FrontEndRanOut(*output)) {

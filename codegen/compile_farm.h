@@ -19,8 +19,9 @@
 namespace grove::codegen {
 
 struct FarmOptions {
-  int workers = 0;                            // 0 = number of cores
-  std::chrono::milliseconds deadline{30000};  // of one compilation
+  int workers = 0;  // 0 = number of cores
+  // Processor time of one compilation; ten times as much on the wall.
+  std::chrono::milliseconds deadline{30000};
   Bytes memory_limit{std::int64_t{4}
                      << 30};            // address space of one worker (not in sanitizer builds)
   int compiles_per_worker = 200;        // then it is replaced

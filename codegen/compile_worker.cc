@@ -1,7 +1,10 @@
 #include "codegen/compile_worker.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 
 #include <fmt/format.h>
 
@@ -54,6 +57,9 @@ Result<CompileWorker> CompileWorker::Start(const WorkerSettings& settings) {
   }
   options.arguments = {settings.toolkit.nvrtc_library.string(),
                        std::to_string(kSanitized ? 0 : settings.memory_limit.value)};
+  for (const auto& folder : settings.toolkit.include_folders) {
+    options.arguments.push_back(folder.string());
+  }
   auto process = Process::Start(options);
   if (!process) return Fail(std::move(process.error()));
 
@@ -82,12 +88,39 @@ Result<CompileWorker> CompileWorker::Start(const WorkerSettings& settings) {
   return worker;
 }
 
+std::optional<std::chrono::nanoseconds> CompileWorker::CpuTime() const {
+  clockid_t clock{};
+  timespec time{};
+  if (::clock_getcpuclockid(process_.pid(), &clock) != 0) return std::nullopt;
+  if (::clock_gettime(clock, &time) != 0) return std::nullopt;
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// False when the worker has used up its processor time; else there is something to read, or the
+// deadline has passed, which reading finds out.
+bool CompileWorker::AwaitAnswer(std::chrono::milliseconds cpu_limit, Deadline deadline) const {
+  const auto start = CpuTime();
+  for (;;) {
+    pollfd ready{process_.channel(), POLLIN, 0};
+    if (::poll(&ready, 1, 50) != 0) return true;
+    if (deadline && std::chrono::steady_clock::now() >= *deadline) return true;
+    const auto now = CpuTime();
+    // A process whose clock cannot be read has ended; reading its channel says how.
+    if (!start || !now) return true;
+    if (*now - *start >= cpu_limit) return false;
+  }
+}
+
 std::variant<NvrtcOutput, WorkerDeath> CompileWorker::Compile(const CompileCall& call,
+                                                              std::chrono::milliseconds cpu_limit,
                                                               Deadline deadline) {
   ++compiles_;
   const auto sent = WriteFrame(process_.channel(), static_cast<std::uint16_t>(Message::kCompile),
                                Encode(call), deadline);
   if (!sent) return Bury(sent.error());
+  if (!AwaitAnswer(cpu_limit, deadline)) {
+    return Bury({FrameError::Kind::kTimeout, "its processor time is used up"});
+  }
   auto frame = ReadFrame(process_.channel(), kOutputLimit, deadline);
   if (!frame) return Bury(frame.error());
   std::optional<NvrtcOutput> output;

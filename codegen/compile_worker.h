@@ -1,7 +1,9 @@
 // The head's side of one compile worker process. Thread-safety: one thread at a time.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -44,10 +46,16 @@ class CompileWorker {
   int nvrtc_minor() const { return hello_.minor; }
   int compiles() const { return compiles_; }  // so far
 
-  std::variant<NvrtcOutput, WorkerDeath> Compile(const CompileCall& call, Deadline deadline);
+  // Killed after `cpu_limit` of its own processor time, so that a busy machine fails no program, or
+  // at the deadline, whatever comes first.
+  std::variant<NvrtcOutput, WorkerDeath> Compile(const CompileCall& call,
+                                                 std::chrono::milliseconds cpu_limit,
+                                                 Deadline deadline);
 
  private:
   explicit CompileWorker(Process process) : process_(std::move(process)) {}
+  std::optional<std::chrono::nanoseconds> CpuTime() const;  // of the process, so far
+  bool AwaitAnswer(std::chrono::milliseconds cpu_limit, Deadline deadline) const;
   WorkerDeath Bury(const FrameError& error);
 
   Process process_;

@@ -1,14 +1,17 @@
-// grove-compile-worker NVRTC_LIBRARY ADDRESS_SPACE: compiles what the head sends over the channel
-// on descriptor 0, one program after another, until the head closes it. Started by
+// grove-compile-worker NVRTC_LIBRARY ADDRESS_SPACE FOLDER...: compiles what the head sends over the
+// channel on descriptor 0, one program after another, until the head closes it. Started by
 // codegen/compile_worker.cc with its limits, an empty environment and a folder that holds nothing
 // but CUDA headers. ADDRESS_SPACE is the limit in bytes that the head sets on this process, 0 for
-// none.
+// none. Once NVRTC is loaded the process locks itself in (codegen/compile_sandbox.h): of the file
+// system only the FOLDERs, which hold CUDA headers, and the library's own are left to read.
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,6 +19,7 @@
 #include "base/framing.h"
 #include "base/process.h"
 #include "codegen/compile_protocol.h"
+#include "codegen/compile_sandbox.h"
 #include "codegen/nvrtc.h"
 
 namespace {
@@ -86,7 +90,7 @@ int Serve(int channel, const Nvrtc& nvrtc) {
 int main(int argc, char** argv) {
   auto channel = EnterWorker();
   if (!channel) return Fatal(channel.error().message);
-  if (argc != 3) return Fatal("usage: grove-compile-worker NVRTC_LIBRARY ADDRESS_SPACE");
+  if (argc < 3) return Fatal("usage: grove-compile-worker NVRTC_LIBRARY ADDRESS_SPACE FOLDER...");
   WatchMemory(std::strtoull(argv[2], nullptr, 10));
   const auto nvrtc = Nvrtc::Load(argv[1]);
   Hello hello;
@@ -96,8 +100,15 @@ int main(int argc, char** argv) {
   } else {
     hello.error = nvrtc.error().message;
   }
+  Sandbox sandbox;
+  std::error_code ignored;
+  // NVRTC loads its built-ins from beside itself when it first compiles.
+  sandbox.readable.push_back(std::filesystem::canonical(argv[1], ignored).parent_path());
+  for (int i = 3; i < argc; ++i) sandbox.readable.emplace_back(argv[i]);
+  const auto locked = EnterSandbox(sandbox);
+  if (!locked && hello.error.empty()) hello.error = locked.error().message;
   const auto sent = WriteFrame(channel->get(), static_cast<std::uint16_t>(Message::kHello),
                                Encode(hello), std::nullopt);
   if (!sent) return Fatal(sent.error().message);
-  return nvrtc ? Serve(channel->get(), *nvrtc) : 1;
+  return nvrtc && locked ? Serve(channel->get(), *nvrtc) : 1;
 }

@@ -115,6 +115,7 @@ class Checker {
                     std::string(Trimmed(name.text.substr(0, 32))));
     }
     if (name.text == "include") return CheckInclude(name_at);
+    if (name.text == "define" || name.text == "undef") return CheckDefine(name_at);
     if (name.text == "pragma") return CheckPragma(name_at);
     if (name.text == "if" || name.text == "elif") {
       for (std::size_t i = Next(name_at); Valid(i); i = Next(i)) {
@@ -125,6 +126,16 @@ class Checker {
           return Refuse(tokens_[i], "a string in the condition of #{}", name.text);
         }
       }
+    }
+    return {};
+  }
+
+  // Headers of the toolkit include some of their parts by macros (__THRUST_..._HEADER and what
+  // these are made of): one that the source defines would lead the compiler to any file.
+  Status CheckDefine(std::size_t directive_at) const {
+    const std::size_t at = Next(directive_at);
+    if (Valid(at) && Contains(tokens_[at].text, "THRUST")) {
+      return Refuse(tokens_[at], "{} belongs to the toolkit's headers", Quoted(tokens_[at].text));
     }
     return {};
   }

@@ -20,6 +20,9 @@ struct EmulatorOptions {
   // Thread-instructions of one launch of a check case. A case has at most about 1e6 elements, so a
   // kernel that needs more is stuck or hopeless.
   std::int64_t check_budget = std::int64_t{4} << 30;
+  // Thread-instructions of the blocks of one launch that are sampled on a scored case: a block that
+  // needs more is hopeless on any GPU.
+  std::int64_t pilot_budget = std::int64_t{16} << 30;
   // Thread-instructions that sampling one launch may cost, about half a second on two cores.
   std::int64_t sample_budget = std::int64_t{400} << 20;
   // Thread-instructions up to which a plan of several launches is executed whole on a scored case.

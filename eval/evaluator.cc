@@ -121,14 +121,60 @@ GateJudgement JudgeGates(const Case& task_case, Stage stage, const std::vector<G
 
 // What a comparison says about a candidate.
 struct Judgement {
-  std::optional<Verdict> verdict;  // when it failed
+  std::optional<Verdict> verdict;  // when it failed, or is of a lower class
+  // With a verdict of kLowerClass: the class that it is of.
+  std::optional<seeds::PrecisionClass> achieved;
   double error = 0;
   double tolerance = 0;
+  bool failed() const { return verdict && !achieved; }
 };
 
-// Judges the errors of every output tensor of one case against the demanded class.
+// ToleranceFor, widened to a class that the kernel was granted on an earlier case. Where the
+// inputs' conditioning sets the tolerance, the class changes nothing but what is above it.
+Tolerance Widened(const seeds::Task& task, std::size_t case_index, const seeds::Tensor& tensor,
+                  std::optional<seeds::PrecisionClass> granted) {
+  Tolerance tolerance = ToleranceFor(task, case_index, tensor);
+  if (!granted || !(tolerance.row_l2 > 0)) return tolerance;
+  const double factor = tolerance.scaled_max / tolerance.row_l2;
+  tolerance.row_l2 =
+      std::max(tolerance.row_l2, ClassThreshold(*granted, task.reduction[case_index]));
+  tolerance.scaled_max = factor * tolerance.row_l2;
+  return tolerance;
+}
+
+// The best class below the demanded one in whose tolerance the errors are.
+std::optional<seeds::PrecisionClass> AchievedClass(const seeds::Task& task, std::size_t case_index,
+                                                   const seeds::Tensor& tensor,
+                                                   const ErrorReport& report) {
+  if (!IsFloat(tensor.dtype) || task.cases[case_index].tolerance) return std::nullopt;
+  const auto demanded = task.cases[case_index].demanded.value_or(task.demanded);
+  for (int c = static_cast<int>(demanded) + 1; c <= static_cast<int>(seeds::PrecisionClass::kFp8);
+       ++c) {
+    const auto candidate = static_cast<seeds::PrecisionClass>(c);
+    if (Within(report, Widened(task, case_index, tensor, candidate))) return candidate;
+  }
+  return std::nullopt;
+}
+
+// The difference at its worst element, in words.
+std::string Difference(const seeds::Tensor& tensor, const ErrorReport& report,
+                       const Tolerance& tolerance) {
+  if (report.non_finite_mismatch()) {
+    return fmt::format("{}[{}] is {} where the reference is {}", tensor.name, report.worst_element,
+                       report.got, report.expected);
+  }
+  return fmt::format(
+      "{}: relative L2 error {:.3g} in row {} (allowed {:.3g}), largest scaled error {:.3g} "
+      "(allowed {:.3g}) at element {}: expected {:.9g}, got {:.9g}",
+      tensor.name, report.worst_row_l2, report.worst_row, tolerance.row_l2, report.scaled_max,
+      tolerance.scaled_max, report.worst_element, report.expected, report.got);
+}
+
+// Judges the errors of every output tensor of one case against the demanded class, or against
+// `granted` where an earlier case has shown that the kernel is of a lower one.
 Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
-                const std::vector<ErrorReport>& errors, const std::vector<Gate>& gates) {
+                const std::vector<ErrorReport>& errors, const std::vector<Gate>& gates,
+                std::optional<seeds::PrecisionClass> granted) {
   const Case& task_case = task.cases[case_index];
   Judgement judgement;
   if (!gates.empty()) {
@@ -142,44 +188,38 @@ Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
   for (const seeds::Tensor& tensor : task_case.tensors) {
     if (tensor.role != seeds::TensorRole::kOutput) continue;
     const ErrorReport& report = errors[output++];
-    const Tolerance tolerance = ToleranceFor(task, case_index, tensor);
+    const Tolerance tolerance = Widened(task, case_index, tensor, granted);
     judgement.tolerance = tolerance.row_l2;
     judgement.error = std::max(judgement.error, report.worst_row_l2);
-    if (!Within(report, tolerance)) {
-      // Where the inputs' conditioning sets the tolerance, the error says nothing of a class.
-      std::optional<seeds::PrecisionClass> achieved;
-      if (!report.non_finite_mismatch() && !task_case.tolerance) {
-        achieved = ClassifyError(report.worst_row_l2, task.reduction[case_index]);
-      }
-      const seeds::PrecisionClass demanded = task_case.demanded.value_or(task.demanded);
-      const bool lower = achieved.has_value() && *achieved > demanded && stage != Stage::kStability;
-      VerdictKind kind = stage == Stage::kStability ? VerdictKind::kUnstable
-                         : lower                    ? VerdictKind::kLowerClass
-                                                    : VerdictKind::kWrongResult;
-      std::string message;
-      if (report.non_finite_mismatch()) {
-        message = fmt::format("{}[{}] is {} where the reference is {}", tensor.name,
-                              report.worst_element, report.got, report.expected);
-      } else {
-        message = fmt::format(
-            "{}: relative L2 error {:.3g} in row {} (allowed {:.3g}), largest scaled error {:.3g} "
-            "(allowed {:.3g}) at element {}: expected {:.9g}, got {:.9g}",
-            tensor.name, report.worst_row_l2, report.worst_row, tolerance.row_l2, report.scaled_max,
-            tolerance.scaled_max, report.worst_element, report.expected, report.got);
-        if (lower) {
-          message += fmt::format("; class {} where {} is demanded", seeds::Name(*achieved),
-                                 seeds::Name(demanded));
-        }
-      }
-      Verdict verdict = Failed(kind, stage, task_case, std::move(message));
-      verdict.tensor = tensor.name;
-      verdict.element = report.worst_element;
-      verdict.expected = report.expected;
-      verdict.got = report.got;
-      verdict.error = report.worst_row_l2;
-      verdict.tolerance = tolerance.row_l2;
+    if (Within(report, tolerance)) continue;
+    // Adversarial inputs, and those whose conditioning sets the tolerance, say nothing of a class.
+    std::optional<seeds::PrecisionClass> achieved;
+    if (stage != Stage::kStability) achieved = AchievedClass(task, case_index, tensor, report);
+    const VerdictKind kind = stage == Stage::kStability ? VerdictKind::kUnstable
+                             : achieved                 ? VerdictKind::kLowerClass
+                                                        : VerdictKind::kWrongResult;
+    std::string message = Difference(tensor, report, tolerance);
+    if (achieved) {
+      message += fmt::format("; class {} where {} is demanded", seeds::Name(*achieved),
+                             seeds::Name(task_case.demanded.value_or(task.demanded)));
+    }
+    Verdict verdict = Failed(kind, stage, task_case, std::move(message));
+    verdict.tensor = tensor.name;
+    verdict.element = report.worst_element;
+    verdict.expected = report.expected;
+    verdict.got = report.got;
+    // What failed, in its own measure.
+    const bool row = !(report.worst_row_l2 <= tolerance.row_l2);
+    verdict.error = row ? report.worst_row_l2 : report.scaled_max;
+    verdict.tolerance = row ? tolerance.row_l2 : tolerance.scaled_max;
+    if (!achieved) {
       judgement.verdict = std::move(verdict);
+      judgement.achieved.reset();
       return judgement;
+    }
+    if (!judgement.achieved || *achieved > *judgement.achieved) {
+      judgement.achieved = achieved;
+      judgement.verdict = std::move(verdict);
     }
   }
   return judgement;
@@ -290,6 +330,10 @@ struct Evaluator::Run {
   const Evaluator& self;
   const codegen::KernelProgram& program;
   Evaluation evaluation;
+  // Set once a case has shown that the kernel is of a lower class than demanded: the class, and the
+  // verdict that says where. It goes on as a kernel of that class.
+  std::optional<seeds::PrecisionClass> granted;
+  std::optional<Verdict> lower;
 
   // What Compile made for the case that is checked first.
   std::optional<PreparedOrVerdict> early{};
@@ -302,23 +346,42 @@ struct Evaluator::Run {
   };
   std::vector<std::optional<Ahead>> ahead{};
 
-  // What one check of one case came to.
+  // What one check of one case came to. Its errors are judged when it is absorbed: what a case may
+  // err depends on the class that earlier ones have shown.
   struct CaseResult {
-    std::vector<StageRecord> stages;
-    std::vector<Gate> gates;
-    std::optional<Verdict> verdict;
+    const CaseContext* context = nullptr;
+    std::vector<StageRecord> stages;  // compilation
+    std::optional<Verdict> verdict;   // of the compilation
+    std::optional<CheckOutcome> outcome;
     std::optional<Error> error;
+    Milliseconds duration{0};
+    std::uint64_t seed = 0;
+    int runs = 1;
+    bool detect = false;
+
+    // Wrong whatever class the kernel is of: later cases need not be looked at.
+    bool hopeless() const {
+      if (verdict || error) return true;
+      if (!outcome) return false;
+      if (outcome->fault || outcome->unwritten_tensor) return true;
+      const Stage stage = StageOf(context->task_case().role);
+      return Judge(*context->task, context->case_index, stage, outcome->errors, outcome->gates,
+                   seeds::PrecisionClass::kFp8)
+          .failed();
+    }
   };
 
-  CaseResult CheckCase(std::size_t index, bool detect, int runs) const {
-    const CaseContext& context = self.contexts_[index];
+  CaseResult CheckCase(const CaseContext& context, bool detect, int runs) const {
     const Case& task_case = context.task_case();
-    const Stage stage = StageOf(task_case.role);
     CaseResult result;
+    result.context = &context;
+    result.detect = detect;
+    result.runs = runs;
 
     const StopWatch compile_watch;
-    auto prepared = early && first_index == index ? Result<PreparedOrVerdict>(*early)
-                                                  : self.Prepare(program, task_case);
+    auto prepared = early && &context == &self.contexts_[first_index]
+                        ? Result<PreparedOrVerdict>(*early)
+                        : self.Prepare(program, task_case);
     if (!prepared) {
       result.error = std::move(prepared.error());
       return result;
@@ -334,66 +397,92 @@ struct Evaluator::Run {
     CheckRequest request;
     request.context = &context;
     request.candidate = &*prepared->prepared;
-    request.seed = DrawSeed(self.options_.seed, index, stage);
+    request.seed = DrawSeed(self.options_.seed, context.case_index, StageOf(task_case.role));
     request.detect = detect;
     request.runs = runs;
+    result.seed = request.seed;
     auto outcome = self.device_.Check(request);
     if (!outcome) {
       result.error = std::move(outcome.error());
       return result;
     }
-    Judgement judgement;
-    if (outcome->fault) {
-      result.verdict =
-          Failed(outcome->fault->kind, stage, task_case, std::move(outcome->fault->message));
-    } else if (outcome->unwritten_tensor) {
-      const seeds::Tensor& tensor = task_case.tensors[*outcome->unwritten_tensor];
-      result.verdict =
-          Failed(VerdictKind::kUnwritten, stage, task_case,
-                 fmt::format("{}[{}] was never written", tensor.name, outcome->unwritten_element));
-      result.verdict->tensor = tensor.name;
-      result.verdict->element = outcome->unwritten_element;
-    } else {
-      judgement = Judge(*context.task, index, stage, outcome->errors, outcome->gates);
-      result.gates = std::move(outcome->gates);
-      result.verdict = std::move(judgement.verdict);
-    }
-    result.stages.push_back({stage, task_case.name, !result.verdict, watch.elapsed(),
-                             judgement.error, judgement.tolerance});
-    if (!result.verdict && runs > 1) {
-      const bool fine = outcome->deterministic || context.task->allow_nondeterminism;
-      result.stages.push_back({Stage::kDeterminism, task_case.name, fine, Milliseconds(0), 0, 0});
-      if (!fine) {
-        result.verdict =
-            Failed(VerdictKind::kNondeterministic, Stage::kDeterminism, task_case,
-                   fmt::format("{} runs on the same inputs differ in their bits", runs));
-      }
-    }
-    if (!result.verdict && detect) {
-      result.stages.push_back({Stage::kIntegrity, task_case.name, true, Milliseconds(0), 0, 0});
-    }
-    if (result.verdict) result.verdict->seed = request.seed;
+    result.outcome = std::move(*outcome);
+    result.duration = watch.elapsed();
     return result;
+  }
+
+  // Takes the judgement of a case in; true when the evaluation ends here.
+  bool Absorb(Judgement& judgement, std::uint64_t seed) {
+    if (!judgement.verdict) return false;
+    judgement.verdict->seed = seed;
+    if (judgement.failed()) {
+      evaluation.verdict = std::move(*judgement.verdict);
+      return true;
+    }
+    granted = std::max(granted.value_or(*judgement.achieved), *judgement.achieved);
+    if (!lower) lower = std::move(judgement.verdict);
+    return false;
+  }
+
+  // What a check found before values are compared.
+  static std::optional<Verdict> FaultOf(CheckOutcome& outcome, Stage stage, const Case& task_case) {
+    if (outcome.fault) {
+      return Failed(outcome.fault->kind, stage, task_case, std::move(outcome.fault->message));
+    }
+    if (!outcome.unwritten_tensor) return std::nullopt;
+    const seeds::Tensor& tensor = task_case.tensors[*outcome.unwritten_tensor];
+    Verdict verdict =
+        Failed(VerdictKind::kUnwritten, stage, task_case,
+               fmt::format("{}[{}] was never written", tensor.name, outcome.unwritten_element));
+    verdict.tensor = tensor.name;
+    verdict.element = outcome.unwritten_element;
+    return verdict;
   }
 
   // Takes a case's result in; true when the evaluation ends here.
   bool Absorb(CaseResult&& result) {
-    for (Gate& gate : result.gates) {
-      evaluation.gates.push_back({result.stages.front().case_name, std::move(gate)});
+    for (StageRecord& record : result.stages) evaluation.stages.push_back(std::move(record));
+    if (result.verdict) {
+      evaluation.verdict = std::move(*result.verdict);
+      return true;
     }
-    for (StageRecord& record : result.stages) {
-      bool ordinary = record.stage == Stage::kSmoke || record.stage == Stage::kSweep ||
-                      record.stage == Stage::kEdge;
-      // A bf16 check says nothing of the class of an fp16 kernel.
-      if (const Case* of = self.task_.FindCase(record.case_name)) {
-        ordinary = ordinary && of->demanded.value_or(self.task_.demanded) == self.task_.demanded;
+    const CaseContext& context = *result.context;
+    const Case& task_case = context.task_case();
+    const Stage stage = StageOf(task_case.role);
+    CheckOutcome& outcome = *result.outcome;
+    Judgement judgement;
+    judgement.verdict = FaultOf(outcome, stage, task_case);
+    if (!judgement.verdict) {
+      judgement =
+          Judge(*context.task, context.case_index, stage, outcome.errors, outcome.gates, granted);
+      for (Gate& gate : outcome.gates) {
+        evaluation.gates.push_back({task_case.name, std::move(gate)});
       }
-      if (ordinary) evaluation.worst_error = std::max(evaluation.worst_error, record.error);
-      evaluation.stages.push_back(std::move(record));
     }
-    if (!result.verdict) return false;
-    evaluation.verdict = std::move(*result.verdict);
-    return true;
+    // A bf16 check says nothing of the class of an fp16 kernel.
+    const seeds::PrecisionClass demanded = self.task_.demanded;
+    if (stage != Stage::kStability && task_case.demanded.value_or(demanded) == demanded) {
+      evaluation.worst_error = std::max(evaluation.worst_error, judgement.error);
+    }
+    evaluation.stages.push_back({stage, task_case.name, !judgement.failed(), result.duration,
+                                 judgement.error, judgement.tolerance});
+    if (Absorb(judgement, result.seed)) return true;
+    if (result.runs > 1) {
+      const bool fine = outcome.deterministic || context.task->allow_nondeterminism;
+      evaluation.stages.push_back(
+          {Stage::kDeterminism, task_case.name, fine, Milliseconds(0), 0, 0});
+      if (!fine) {
+        evaluation.verdict =
+            Failed(VerdictKind::kNondeterministic, Stage::kDeterminism, task_case,
+                   fmt::format("{} runs on the same inputs differ in their bits", result.runs));
+        evaluation.verdict.seed = result.seed;
+        return true;
+      }
+    }
+    if (result.detect) {
+      evaluation.stages.push_back({Stage::kIntegrity, task_case.name, true, Milliseconds(0), 0, 0});
+    }
+    return false;
   }
 
   // The screening in the emulator; true when it ended the evaluation.
@@ -477,7 +566,7 @@ struct Evaluator::Run {
       if (!screened || *screened) return screened;
     }
     // The first case alone: most candidates that fail do so here, and cheaply.
-    CaseResult first = CheckCase(order[0], true, self.options_.determinism_runs);
+    CaseResult first = CheckCase(self.contexts_[order[0]], true, self.options_.determinism_runs);
     if (first.error) return Failure(std::move(*first.error));
     if (Absorb(std::move(first))) return true;
 
@@ -501,14 +590,16 @@ struct Evaluator::Run {
       if (i > first_failure.load()) return;  // a failure in an earlier place decides already
       // The second case is the first of another shape: its runs must agree as well.
       const bool again = i == 1;
-      results[i] = CheckCase(order[i], again, again ? self.options_.determinism_runs : 1);
-      if (results[i].verdict || results[i].error) {
+      results[i] =
+          CheckCase(self.contexts_[order[i]], again, again ? self.options_.determinism_runs : 1);
+      if (results[i].hopeless()) {
         std::size_t seen = first_failure.load();
         while (i < seen && !first_failure.compare_exchange_weak(seen, i)) {
         }
       }
     });
     for (std::size_t i = 1; i < order.size(); ++i) {
+      if (results[i].context == nullptr) break;  // skipped: an earlier one decides
       if (results[i].error) return Failure(std::move(*results[i].error));
       if (Absorb(std::move(results[i]))) return true;
     }
@@ -527,15 +618,22 @@ struct Evaluator::Run {
       log_sum += std::log((*time)->count());
       ++scored;
     }
-    evaluation.verdict.kind = VerdictKind::kPass;
-    evaluation.verdict.stage = Stage::kRecheck;
-    evaluation.verdict.case_name.clear();
-    evaluation.verdict.message = LeastMargins();
+    if (lower) {
+      evaluation.verdict = std::move(*lower);
+    } else {
+      evaluation.verdict.kind = VerdictKind::kPass;
+      evaluation.verdict.stage = Stage::kRecheck;
+      evaluation.verdict.case_name.clear();
+      evaluation.verdict.message = LeastMargins();
+    }
     if (scored > 0) evaluation.score = Nanoseconds(std::exp(log_sum / scored));
     std::int64_t longest = 1;
     for (const std::int64_t reduction : self.task_.reduction)
       longest = std::max(longest, reduction);
     evaluation.measured_class = ClassifyError(evaluation.worst_error, longest);
+    if (granted && evaluation.measured_class) {
+      evaluation.measured_class = std::max(*evaluation.measured_class, *granted);
+    }
     return {};
   }
 
@@ -610,12 +708,12 @@ struct Evaluator::Run {
     evaluation.stages.push_back({Stage::kTiming, task_case.name, !verdict, watch.elapsed(), 0, 0});
     if (!verdict && (!outcome->errors.empty() || !outcome->gates.empty())) {
       stage = Stage::kRecheck;
-      judgement = Judge(*context.task, index, stage, outcome->errors, outcome->gates);
+      judgement = Judge(*context.task, index, stage, outcome->errors, outcome->gates, granted);
       for (const Gate& gate : outcome->gates) evaluation.gates.push_back({task_case.name, gate});
-      verdict = std::move(judgement.verdict);
-      evaluation.stages.push_back(
-          {stage, task_case.name, !verdict, Milliseconds(0), judgement.error, judgement.tolerance});
+      evaluation.stages.push_back({stage, task_case.name, !judgement.failed(), Milliseconds(0),
+                                   judgement.error, judgement.tolerance});
       evaluation.worst_error = std::max(evaluation.worst_error, judgement.error);
+      if (Absorb(judgement, request.seed)) return std::optional<Nanoseconds>();
     }
     if (verdict) {
       verdict->seed = request.seed;

@@ -6,10 +6,12 @@
 //   tasks.toml            what the programs are for: [ID] with of (a task), suite, checks (names of
 //                         its cases), scored (the case that is timed, whatever it is in the task),
 //                         nondeterministic (permitted; default false)
-//   NAME/expect.toml      task (an ID), why (one line), catalogue (numbers), verdict (one or several
+//   NAME/expect.toml      task (an ID), why (one line), catalogue (numbers), verdict (one or
+//   several
 //                         names; "pass": honest), stage (optional), class (optional: the measured
 //                         one), devices (default both of "emulator", "cuda"), and tables [emulator]
-//                         and [cuda] that replace verdict, stage or class there; append_hex and
+//                         and [cuda] that replace verdict, stage or class there; screen = true (on
+//                         a GPU only the emulator's look before it can tell); append_hex and
 //                         pad_bytes change the source before it is read (bytes that an editor would
 //                         not keep; a source larger than anybody would check in)
 //   NAME/source.cu        with plan.json unless the source has `// grove:` comments, or instead
@@ -50,6 +52,7 @@ struct GauntletEntry {
   std::vector<std::string> devices;               // kinds that can tell
   std::string source, plan;
   std::optional<std::string> reply;  // instead of source and plan
+  bool screen = false;
 
   bool runs_on(std::string_view device_kind) const;
   const GauntletExpectation& expected_on(std::string_view device_kind) const;
@@ -104,7 +107,7 @@ GauntletTotals Total(const std::vector<GauntletOutcome>& outcomes);
 
 struct GauntletOptions {
   std::filesystem::path tasks;  // folder of the tasks
-  EvaluatorOptions evaluation;
+  EvaluatorOptions evaluation;  // `screen` is for the entries that ask for it
   // Told of every outcome when it is there, one at a time; may be empty.
   std::function<void(const GauntletOutcome&)> done;
 };

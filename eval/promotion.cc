@@ -23,8 +23,7 @@ std::string InWords(const Promotion& promotion) {
       fmt::format("{:.2f}% {}", std::abs(gain), gain >= 0 ? "faster" : "slower");
   if (promotion.modelled) return size + ", modelled";
   return fmt::format("{} ({:+.2f}% to {:+.2f}% of the time, {} cases)", size,
-                     100 * (promotion.low - 1), 100 * (promotion.high - 1),
-                     promotion.cases.size());
+                     100 * (promotion.low - 1), 100 * (promotion.high - 1), promotion.cases.size());
 }
 
 // Adds the rule for ties, and the words.
@@ -45,12 +44,11 @@ void Conclude(Promotion& promotion, const Contender& incumbent, const Contender&
   const std::size_t old_size = incumbent.program->size();
   const std::size_t new_size = challenger.program->size();
   promotion.promoted = new_size < old_size;
-  promotion.why =
-      promotion.promoted
-          ? fmt::format("tie: {}; {} is simpler, {} characters against {}", InWords(promotion),
-                        challenger.name, new_size, old_size)
-          : fmt::format("tie: {}; {} stays, {} characters against {}", InWords(promotion),
-                        incumbent.name, old_size, new_size);
+  promotion.why = promotion.promoted
+                      ? fmt::format("tie: {}; {} is simpler, {} characters against {}",
+                                    InWords(promotion), challenger.name, new_size, old_size)
+                      : fmt::format("tie: {}; {} stays, {} characters against {}",
+                                    InWords(promotion), incumbent.name, old_size, new_size);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Promotion: whether a would-be winner takes the incumbent's place. Two times that were measured at
-// different moments differ by more than a small gain; here both programs are measured interleaved on
-// the same inputs and the same physical GPU (Evaluator::ComparePair), and a difference inside the
-// noise is a tie. A tie goes to the simpler program: the one with less to read.
+// different moments differ by more than a small gain; here both programs are measured interleaved
+// on the same inputs and the same physical GPU (Evaluator::ComparePair), and a difference inside
+// the noise is a tie. A tie goes to the simpler program: the one with less to read.
 //
 // A modelled time has no noise and needs no second look: two modelled scores are compared as they
 // are, and only equal ones tie.
@@ -38,7 +38,8 @@ struct PromotionCase {
   // Challenger's time over the incumbent's: mean over the pairs, and two standard errors to each
   // side of it. Below 1 = faster.
   double ratio = 1, low = 1, high = 1;
-  std::vector<Nanoseconds> incumbent_samples, challenger_samples;  // i and i were taken side by side
+  std::vector<Nanoseconds> incumbent_samples,
+      challenger_samples;  // i and i were taken side by side
 };
 
 struct Promotion {

@@ -13,9 +13,9 @@ namespace {
 
 // Names of the sections of all prompts.
 constexpr std::array<std::string_view, 19> kSections = {
-    "task",  "device",  "parent",   "lineage",  "tried_here", "tried_elsewhere",
-    "hints", "goal",    "playbook", "request",  "idea",       "rules",
-    "reply", "failure", "failed",   "attempts", "branch", "proposed", "refusals"};
+    "task",   "device",   "parent",  "lineage",  "tried_here", "tried_elsewhere", "hints",
+    "goal",   "playbook", "request", "idea",     "rules",      "reply",           "failure",
+    "failed", "attempts", "branch",  "proposed", "refusals"};
 
 std::string Size(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);

@@ -64,7 +64,8 @@ class Reader {
 
  private:
   tl::unexpected<Error> Wrong(const std::string& expected) const {
-    return Fail(ErrorCode::kInvalidInput, fmt::format("{}:{}: expected {}", file_, line_, expected));
+    return Fail(ErrorCode::kInvalidInput,
+                fmt::format("{}:{}: expected {}", file_, line_, expected));
   }
 
   Status Take(std::string_view line) {
@@ -105,7 +106,8 @@ class Reader {
       Append(*field_, Trim(line));
       return {};
     }
-    if (!line.starts_with("- ")) return Wrong("a field (- When: ...), or a blank line and the text");
+    if (!line.starts_with("- "))
+      return Wrong("a field (- When: ...), or a blank line and the text");
     return Field(line.substr(2));
   }
 
@@ -162,8 +164,8 @@ class Reader {
   std::string tier_;
   std::vector<KnowledgeEntry> entries_;
   std::set<std::string> titles_;
-  std::set<std::string> seen_;     // fields of the entry so far
-  std::string* field_ = nullptr;   // which may go on
+  std::set<std::string> seen_;    // fields of the entry so far
+  std::string* field_ = nullptr;  // which may go on
   bool in_text_ = false;
 };
 
@@ -207,9 +209,9 @@ Result<Library> Library::Load(const std::filesystem::path& folder) {
     if (item.path().extension() == ".md") files.push_back(item.path());
   }
   if (error || files.empty()) {
-    return Fail(ErrorCode::kNotFound, fmt::format("no knowledge files (*.md) in {}{}{}",
-                                                  folder.string(), error ? ": " : "",
-                                                  error ? error.message() : ""));
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("no knowledge files (*.md) in {}{}{}", folder.string(),
+                            error ? ": " : "", error ? error.message() : ""));
   }
   std::sort(files.begin(), files.end());
   std::vector<KnowledgeEntry> knowledge;

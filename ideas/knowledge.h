@@ -12,8 +12,9 @@
 //   - Moves: the quantity that it should change, and by how much
 //   - See: how to tell from numbers that it did
 //   a blank line, then the text
-// Fields stand in any order, each once; a field goes on in lines that begin with two blanks. Nothing
-// else is accepted: an entry that lacks its test of success is advice that nobody can check.
+// Fields stand in any order, each once; a field goes on in lines that begin with two blanks.
+// Nothing else is accepted: an entry that lacks its test of success is advice that nobody can
+// check.
 #pragma once
 
 #include <cstdint>
@@ -57,9 +58,9 @@ class Library {
 
   const std::vector<KnowledgeEntry>& knowledge() const { return knowledge_; }
 
-  // What round `round` shows of what concerns a family on a device: a share (0.28 by default) of the
-  // tips and of the knowledge, a different part every round, all of them after a few. `arch` is the
-  // device's ("sm_90"); entries for newer ones are left out. One line each.
+  // What round `round` shows of what concerns a family on a device: a share (0.28 by default) of
+  // the tips and of the knowledge, a different part every round, all of them after a few. `arch` is
+  // the device's ("sm_90"); entries for newer ones are left out. One line each.
   std::vector<std::string> Excerpt(std::string_view family, std::string_view arch,
                                    std::int64_t round, double share = 0.28) const;
 

@@ -12,12 +12,13 @@ namespace {
 // Words of every idea.
 const std::set<std::string_view>& Idle() {
   static const std::set<std::string_view> words = {
-      "a",    "all",    "an",   "and",    "are",  "as",    "at",   "be",     "because", "by",
-      "can",  "do",     "each", "for",    "from", "has",   "have", "in",     "instead", "into",
-      "is",   "it",     "its",  "kernel", "more", "not",   "now",  "of",     "on",      "one",
-      "only", "or",     "per",  "so",     "than", "that",  "the",  "then",   "there",   "this",
-      "to",   "use",    "using", "used",  "uses", "via",   "we",   "which",  "while",   "with",
-      "will", "would",  "current", "currently", "parent", "make", "makes", "every", "they", "these"};
+      "a",       "all",  "an",    "and",   "are",  "as",     "at",    "be",      "because",
+      "by",      "can",  "do",    "each",  "for",  "from",   "has",   "have",    "in",
+      "instead", "into", "is",    "it",    "its",  "kernel", "more",  "not",     "now",
+      "of",      "on",   "one",   "only",  "or",   "per",    "so",    "than",    "that",
+      "the",     "then", "there", "this",  "to",   "use",    "using", "used",    "uses",
+      "via",     "we",   "which", "while", "with", "will",   "would", "current", "currently",
+      "parent",  "make", "makes", "every", "they", "these"};
   return words;
 }
 

@@ -112,6 +112,7 @@ class AnthropicClient final : public Client {
     http.key_header = "x-api-key: ";
     http.key = options_.key;
     http.limits = options_.limits;
+    http.meter = request.meter;
     if (!options_.stream) http.limits.first_byte = http.limits.total;
     http.body = Body(request, model);
     MessagesReader reader(options_.key_name, options_.key);

@@ -25,6 +25,8 @@ struct Message {
   std::string text;
 };
 
+class Meter;
+
 struct Request {
   Role role = Role::kIdea;
   std::string model;
@@ -34,6 +36,9 @@ struct Request {
   // Distinguishes siblings: the same prompt with another seed is another sample.
   std::uint64_t seed = 0;
   std::vector<std::string> stop;
+  // Told of failed attempts (llm/meter.h), by clients of HTTP endpoints; borrowed for the call. No
+  // part of the question: it is neither sent nor stored.
+  Meter* meter = nullptr;
   // Called with all of the reply's text so far whenever more of it has come, by clients that get
   // it in pieces; on a thread of the client, before Complete returns. After an attempt that broke
   // off, the text starts again. No part of the request: neither sent nor stored.

@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "llm/meter.h"
 #include "llm/protocol.h"
 
 namespace grove::llm {
@@ -165,7 +166,10 @@ class MailboxClient final : public Client {
           seen = look;
         }
       }
-      if (stop.stop_requested()) return Fail(ErrorCode::kCancelled, "cancelled");
+      if (stop.stop_requested()) {
+        if (request.meter != nullptr) request.meter->Ended(false);  // nobody bills a wait
+        return Fail(ErrorCode::kCancelled, "cancelled");
+      }
       waiting.wait_for(lock, stop, kLook, [] { return false; });
     }
   }

@@ -121,6 +121,7 @@ class OpenAiClient final : public Client {
       http.key_header = "Authorization: Bearer ";
       http.key = options_.key;
       http.limits = options_.limits;
+      http.meter = request.meter;
       // Without a stream nothing comes before the whole reply.
       if (!options_.stream) http.limits.first_byte = http.limits.total;
       http.headers = {options_.stream ? "Accept: text/event-stream, application/json"

@@ -90,8 +90,8 @@ const Op* FindOp(const Catalogue& catalogue, const PromptView& view) {
   return found;
 }
 
-// Every dim in lower case (of the first scored case), rows, row and row_kb, and bits, the size of an
-// element of the first tensor; row_max and rows_max are the largest of any case.
+// Every dim in lower case (of the first scored case), rows, row and row_kb, and bits, the size of
+// an element of the first tensor; row_max and rows_max are the largest of any case.
 Facts FactsOf(const Op& op, const PromptView& view) {
   const auto scored = std::find_if(view.cases.begin(), view.cases.end(),
                                    [](const playbook::CaseView& c) { return c.scored; });
@@ -327,12 +327,11 @@ Status CheckPlaybookKnows(const seeds::Task& task, const std::filesystem::path& 
   std::vector<std::string> names;
   for (const Op& op : catalogue->ops()) names.push_back(op.name);
   const std::string suite = task.suites.empty() ? "" : ", suite " + task.suites.front();
-  return Fail(
-      ErrorCode::kInvalidInput,
-      fmt::format("the playbook (the built-in model) has no transformations for task {}{}; "
-                  "it knows {}. Use a language model (--model), or evaluate kernels "
-                  "by hand with grove eval",
-                  task.name, suite, fmt::join(names, ", ")));
+  return Fail(ErrorCode::kInvalidInput,
+              fmt::format("the playbook (the built-in model) has no transformations for task {}{}; "
+                          "it knows {}. Use a language model (--model), or evaluate kernels "
+                          "by hand with grove eval",
+                          task.name, suite, fmt::join(names, ", ")));
 }
 
 Result<std::vector<PlaybookTip>> LoadPlaybookTips(const std::filesystem::path& folder) {

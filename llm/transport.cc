@@ -210,7 +210,7 @@ class Transport::Impl {
     calls_.push_back(std::move(call));
     Call& added = *calls_.back();
     if (!name) {
-      Finish(added, Fail(std::move(name.error())));
+      End(added, false, Fail(std::move(name.error())));
       return;
     }
     auto& endpoint = endpoints_[*name];
@@ -244,7 +244,7 @@ class Transport::Impl {
     if (!call.done) return;
     if (call.cancelled) {
       if (call.probe) call.endpoint->breaker.Abandoned();
-      Finish(call, Fail(ErrorCode::kCancelled, "cancelled"));
+      End(call, WasSent(call), Fail(ErrorCode::kCancelled, "cancelled"));
       return;
     }
     if (!call.easy) {
@@ -275,11 +275,11 @@ class Transport::Impl {
   void TryBegin(Call& call, SteadyTime now) {
     Endpoint& endpoint = *call.endpoint;
     if (call.deadline && now >= *call.deadline) {
-      Finish(call, Fail(std::move(call.last->error), endpoint.name));
+      End(call, false, Fail(std::move(call.last->error), endpoint.name));
       return;
     }
     if (endpoint.breaker.open(now)) {
-      Finish(call, Down(endpoint, now));
+      End(call, false, Down(endpoint, now));
       return;
     }
     if (now < call.not_before || now < endpoint.hold_until || !endpoint.limit.Admits()) return;
@@ -289,7 +289,7 @@ class Transport::Impl {
       case CircuitBreaker::Gate::kWait:
         return;
       case CircuitBreaker::Gate::kDown:
-        Finish(call, Down(endpoint, now));
+        End(call, false, Down(endpoint, now));
         return;
     }
     call.probe = endpoint.breaker.probing();
@@ -307,7 +307,7 @@ class Transport::Impl {
       endpoint.limit.End();
       call.easy.reset();
       if (call.probe) endpoint.breaker.Abandoned();
-      Finish(call, Fail(ErrorCode::kInternal, "libcurl refused a request"));
+      End(call, false, Fail(ErrorCode::kInternal, "libcurl refused a request"));
     }
   }
 
@@ -517,6 +517,7 @@ class Transport::Impl {
   void Failed(Call& call, AttemptFailure failure, SteadyTime now) {
     Endpoint& endpoint = *call.endpoint;
     failure.error.message = call.request.key.Mask(std::move(failure.error.message));
+    const bool billed = WasSent(call) && !WasRefused(call.head.status);
     Detach(call);
     if (failure.endpoint) {
       endpoint.breaker.Failed(now, failure.error.message);
@@ -527,7 +528,7 @@ class Transport::Impl {
     const auto give_up = [&](std::string_view why) {
       Error error = std::move(failure.error);
       error.message += why;
-      Finish(call, Fail(std::move(error), endpoint.name));
+      End(call, billed, Fail(std::move(error), endpoint.name));
     };
     if (!failure.retry) return give_up("");
     if (call.attempts >= options_.retry.attempts) {
@@ -544,12 +545,37 @@ class Transport::Impl {
       }
     }
     if (now + wait >= *call.deadline) return give_up("; no time is left for another attempt");
+    if (call.request.meter != nullptr && !call.request.meter->Again(billed)) {
+      Error error = std::move(failure.error);
+      error.message += "; the budget leaves nothing for another attempt";
+      Finish(call, Fail(std::move(error), endpoint.name));
+      return;
+    }
     if (log_) {
       log_(fmt::format("{}: {}; attempt {} of {} in {}", endpoint.name, failure.error.message,
                        call.attempts + 1, options_.retry.attempts, Spoken(wait)));
     }
     call.not_before = now + wait;
     call.last = std::move(failure);
+  }
+
+  // Whether any byte of the attempt under way reached the endpoint.
+  static bool WasSent(const Call& call) {
+    long bytes = 0;
+    return call.easy &&
+           curl_easy_getinfo(call.easy.get(), CURLINFO_REQUEST_SIZE, &bytes) == CURLE_OK &&
+           bytes > 0;
+  }
+  // An endpoint that refuses a request has said that it does not serve it. What a gateway says for
+  // another (500, 502, 504) tells nothing about what that one did.
+  static bool WasRefused(int status) {
+    return (status >= 300 && status < 500) || status == 501 || status == 503 || status == 529;
+  }
+
+  // Ends a request that failed.
+  void End(Call& call, bool billed, Failure failure) {
+    if (call.request.meter != nullptr) call.request.meter->Ended(billed);
+    Finish(call, std::move(failure));
   }
 
   // Ends the attempt under way, if there is one.

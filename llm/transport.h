@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "llm/meter.h"
 #include "llm/retry.h"
 #include "llm/secret.h"
 
@@ -51,6 +52,7 @@ struct HttpRequest {
   Secret key;                        // empty = the header is not sent
   std::string body;
   TimeLimits limits;
+  Meter* meter = nullptr;  // told of failed attempts; must live until the end of the request
 };
 
 struct ResponseHead {

@@ -43,9 +43,7 @@ bool IsUtf8(const std::string& text) {
 }
 
 Status Check(const ControlMessage& message) {
-  const auto bad = [](std::string what) {
-    return Fail(ErrorCode::kInvalidInput, std::move(what));
-  };
+  const auto bad = [](std::string what) { return Fail(ErrorCode::kInvalidInput, std::move(what)); };
   if (HasText(message.kind)) {
     const std::string what(Name(message.kind));
     if (std::all_of(message.text.begin(), message.text.end(),
@@ -53,8 +51,8 @@ Status Check(const ControlMessage& message) {
       return bad(fmt::format("the {} is empty", what));
     }
     if (message.text.size() > kTextLimit) {
-      return bad(fmt::format("the {} has {} bytes; at most {} are taken", what,
-                             message.text.size(), kTextLimit));
+      return bad(fmt::format("the {} has {} bytes; at most {} are taken", what, message.text.size(),
+                             kTextLimit));
     }
     if (!IsUtf8(message.text)) return bad(fmt::format("the {} is not UTF-8", what));
   }
@@ -128,8 +126,8 @@ Result<Found> Look(const fs::path& run) {
     if (message) {
       found.inbox.messages.push_back(std::move(*message));
     } else {
-      found.inbox.problems.push_back(fmt::format("{} is no message: {}", file.filename().string(),
-                                                 message.error().message));
+      found.inbox.problems.push_back(
+          fmt::format("{} is no message: {}", file.filename().string(), message.error().message));
       found.bad.push_back(file);
     }
   }

@@ -59,8 +59,9 @@ void SetAsideBadControl(const std::filesystem::path& run);
 // After the message is applied. Succeeds when it is gone already.
 Status RemoveControl(const std::filesystem::path& run, std::string_view key);
 
-// --- hints in the store ---------------------------------------------------------------------------
-// The scope of a hint travels in HintRow::key: "KEY", or "KEY?branch=r2.i3&rounds=4".
+// --- hints in the store
+// --------------------------------------------------------------------------- The scope of a hint
+// travels in HintRow::key: "KEY", or "KEY?branch=r2.i3&rounds=4".
 
 std::string HintKey(const ControlMessage& message);
 struct HintScope {

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kCallColumns =
     "id, role, round_number, parent_place, idea_number, branch, turn, model, request, status, "
     "reply, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, usage_estimated, "
-    "finish, reply_model, latency_ms, error, attempts, asked_us, ended_us";
+    "finish, reply_model, latency_ms, error, attempts, asked_us, ended_us, retries, cost_dollars";
 
 std::optional<WallTime> OptionalTime(const Query& row, int column) {
   return row.IsNull(column) ? std::nullopt : std::optional(row.Time(column));
@@ -45,6 +45,8 @@ CallRow LoadCall(const Query& row) {
   call.attempts = row.Small(20);
   call.asked = row.Time(21);
   call.ended = OptionalTime(row, 22);
+  call.retries = row.Small(23);
+  call.dollars = row.OptionalReal(24);
   return call;
 }
 
@@ -54,6 +56,7 @@ llm::Reply ReplyOf(Connection& c, const CallRow& row) {
   reply.usage = row.usage;
   reply.finish = row.finish;
   reply.model = row.reply_model;
+  reply.retries = row.retries;
   reply.latency = row.latency;
   return reply;
 }
@@ -247,10 +250,13 @@ void LoadEvaluations(Connection& c, RunData& data) {
 void LoadAccounts(Connection& c, RunData& data) {
   Query calls(c, std::string("SELECT ") + kCallColumns + " FROM calls ORDER BY id");
   while (calls.Step()) data.calls.push_back(LoadCall(calls));
-  Query ledger(c, "SELECT kind, key, reserved, settled, time_us FROM ledger ORDER BY id");
+  Query ledger(c,
+               "SELECT kind, key, reserved, settled, time_us, round_number, idea_number, call "
+               "FROM ledger ORDER BY id");
   while (ledger.Step()) {
     data.ledger.push_back({ledger.Enum<LedgerKind>(0), ledger.Text(1), ledger.Real(2),
-                           ledger.OptionalReal(3), ledger.Time(4)});
+                           ledger.OptionalReal(3), ledger.Time(4), ledger.Small(5), ledger.Small(6),
+                           ledger.Id<CallId>(7)});
   }
   Query events(c, "SELECT id, time_us, kind, text FROM events ORDER BY id");
   while (events.Step()) {

@@ -31,10 +31,11 @@ constexpr Word<TimeKind> kTimeKind[] = {{TimeKind::kModelled, "modelled"},
                                         {TimeKind::kMeasured, "measured"}};
 constexpr Word<FrontierKind> kFrontierKind[] = {{FrontierKind::kFastest, "fastest"},
                                                 {FrontierKind::kReserve, "reserve"}};
-constexpr Word<LedgerKind> kLedgerKind[] = {{LedgerKind::kTokens, "tokens"},
-                                            {LedgerKind::kDollars, "dollars"},
-                                            {LedgerKind::kGpuSeconds, "gpu_seconds"},
-                                            {LedgerKind::kEvaluations, "evaluations"}};
+constexpr Word<LedgerKind> kLedgerKind[] = {
+    {LedgerKind::kTokens, "tokens"},          {LedgerKind::kDollars, "dollars"},
+    {LedgerKind::kGpuSeconds, "gpu_seconds"}, {LedgerKind::kEvaluations, "evaluations"},
+    {LedgerKind::kTokensIn, "tokens_in"},     {LedgerKind::kTokensOut, "tokens_out"},
+    {LedgerKind::kSeconds, "seconds"}};
 constexpr Word<TimingMode> kTimingMode[] = {{TimingMode::kCold, "cold"},
                                             {TimingMode::kHot, "hot"},
                                             {TimingMode::kGraph, "graph"},

@@ -38,7 +38,17 @@ enum class CandidateStatus {
 enum class CallStatus { kPending, kAnswered, kFailed };
 enum class TimeKind { kModelled, kMeasured };  // never compared with each other
 enum class FrontierKind { kFastest, kReserve };
-enum class LedgerKind { kTokens, kDollars, kGpuSeconds, kEvaluations };  // the name is the unit
+// The name is the unit. kTokens = kTokensIn + kTokensOut; kSeconds is wall time while a process
+// works.
+enum class LedgerKind {
+  kTokens,
+  kDollars,
+  kGpuSeconds,
+  kEvaluations,
+  kTokensIn,
+  kTokensOut,
+  kSeconds
+};
 
 std::string_view Name(RunStatus value);
 std::string_view Name(RoundStatus value);
@@ -230,8 +240,9 @@ struct AttemptRow {
   eval::Verdict verdict;
 };
 
-// A challenger measured interleaved with an incumbent (eval/promotion.h). Ratios are the challenger's
-// time over the incumbent's, with two standard errors to each side; equal when modelled.
+// A challenger measured interleaved with an incumbent (eval/promotion.h). Ratios are the
+// challenger's time over the incumbent's, with two standard errors to each side; equal when
+// modelled.
 struct PromotionCaseRow {
   std::string case_name;
   Nanoseconds incumbent{0}, challenger{0};  // medians
@@ -256,8 +267,8 @@ struct BaselineRow {
   std::string case_name;
   std::string name;  // "cublas_fp32", "torch_compile", ...
   std::string gpu_uuid, gpu, driver;
-  std::string version;   // of the library
-  Nanoseconds time{0};   // cold median
+  std::string version;                   // of the library
+  Nanoseconds time{0};                   // cold median
   std::optional<Nanoseconds> low, high;  // [min, q3]
   WallTime measured;
 };
@@ -297,7 +308,10 @@ struct CallRow {
   std::string reply_model;
   Milliseconds latency{0};
   std::string error;  // when kFailed
-  int attempts = 0;   // times it was sent
+  int attempts = 0;   // times it was sent and may have been billed
+  int retries = 0;    // attempts of the client that failed before the reply
+  // What all its attempts cost; none = the price is not known.
+  std::optional<double> dollars;
   WallTime asked;
   std::optional<WallTime> ended;
 };
@@ -309,6 +323,9 @@ struct LedgerRow {
   double reserved = 0;
   std::optional<double> settled;  // none while it is reserved
   WallTime time;                  // of the reservation
+  int round = 0;                  // index; 0 = of no round
+  int idea = 0;                   // IdeaRow::number; 0 = of no idea
+  CallId call;                    // none when it is no call's
 };
 
 struct EventRow {

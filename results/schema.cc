@@ -285,6 +285,33 @@ LEFT JOIN candidates c ON c.idea = i.id
 GROUP BY i.id;
 )sql";
 
+// The ledger knows what it belongs to, so that limits can be kept per round and per idea.
+constexpr const char* kLedgerScopes = R"sql(
+ALTER TABLE calls ADD COLUMN retries INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE calls ADD COLUMN cost_dollars REAL;
+
+ALTER TABLE ledger RENAME TO ledger_before;
+CREATE TABLE ledger (
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('tokens', 'tokens_in', 'tokens_out', 'dollars', 'seconds',
+                                     'gpu_seconds', 'evaluations')),
+  key TEXT NOT NULL,
+  reserved REAL NOT NULL,
+  settled REAL,
+  time_us INTEGER NOT NULL,
+  round_number INTEGER NOT NULL DEFAULT 0,
+  idea_number INTEGER NOT NULL DEFAULT 0,
+  call INTEGER REFERENCES calls (id),
+  UNIQUE (kind, key)
+) STRICT;
+INSERT INTO ledger (id, kind, key, reserved, settled, time_us)
+  SELECT id, kind, key, reserved, settled, time_us FROM ledger_before;
+DROP TABLE ledger_before;
+CREATE INDEX ledger_by_key ON ledger (key);
+CREATE INDEX ledger_by_call ON ledger (call) WHERE call IS NOT NULL;
+CREATE INDEX ledger_by_scope ON ledger (kind, round_number, idea_number, settled, reserved);
+)sql";
+
 // What only a measuring device has: contests for the first place, baselines, profiles, and which
 // physical GPU a time is from.
 constexpr const char* kMeasured = R"sql(
@@ -349,7 +376,7 @@ CREATE TABLE profiles (
 ) STRICT;
 )sql";
 
-constexpr Migration kMigrations[] = {{1, kTables}, {2, kViews}, {3, kMeasured}};
+constexpr Migration kMigrations[] = {{1, kTables}, {2, kViews}, {3, kMeasured}, {4, kLedgerScopes}};
 
 }  // namespace
 

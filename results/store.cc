@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include "results/ledger.h"
 #include "results/lock.h"
 #include "results/schema.h"
 #include "results/sql.h"
@@ -52,34 +53,6 @@ void Configure(SQLite::Database& database, const StoreOptions& options) {
                                            : "PRAGMA synchronous = NORMAL");
   database.exec("PRAGMA foreign_keys = ON");
   database.exec("PRAGMA trusted_schema = OFF");
-}
-
-// The ledger's key for one attempt of a call; check.cc builds the same in SQL.
-std::string LedgerKey(const CallKey& key, int attempt) {
-  return fmt::format("{} #{}", ToString(key), attempt);
-}
-
-bool ReserveRow(Connection& c, std::string_view key, const Amount& amount, WallTime now) {
-  return Query(c,
-               "INSERT INTO ledger (kind, key, reserved, time_us) VALUES (?, ?, ?, ?) "
-               "ON CONFLICT (kind, key) DO NOTHING",
-               amount.kind, key, amount.amount, now)
-             .Run() > 0;
-}
-
-bool SettleRow(Connection& c, std::string_view key, const Amount& amount, WallTime now) {
-  return Query(c,
-               "INSERT INTO ledger (kind, key, reserved, settled, time_us) "
-               "VALUES (?1, ?2, ?3, ?3, ?4) ON CONFLICT (kind, key) "
-               "DO UPDATE SET settled = ?3 WHERE settled IS NULL",
-               amount.kind, key, amount.amount, now)
-             .Run() > 0;
-}
-
-// Settles what is named, and the rest of the key's reservations in full.
-void SettleAll(Connection& c, const std::string& key, std::span<const Amount> cost, WallTime now) {
-  for (const Amount& amount : cost) SettleRow(c, key, amount, now);
-  Query(c, "UPDATE ledger SET settled = reserved WHERE key = ? AND settled IS NULL", key).Run();
 }
 
 CallRow NeedCall(Connection& c, CallId id) {
@@ -192,7 +165,8 @@ struct Store::Impl {
       : folder(std::move(where)),
         lock(std::move(run_lock)),
         connection(std::move(database), folder / "run.db"),
-        clock(time) {}
+        clock(time),
+        meter(time) {}
 
   // A new run in `folder`, which is made when it is not there.
   static Result<std::unique_ptr<Impl>> Make(const std::filesystem::path& folder,
@@ -210,6 +184,7 @@ struct Store::Impl {
   std::mutex mutex;
   Connection connection;  // GUARDED_BY(mutex)
   const Clock& clock;
+  LedgerWriter meter;  // GUARDED_BY(mutex)
 };
 
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -566,7 +541,7 @@ Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& ev
           scored ? std::optional(evaluation.score_kind) : std::nullopt, candidate)
         .Run();
     InsertEvaluation(c, candidate, evaluation);
-    SettleAll(c, "evaluation " + name, cost, impl_->clock.WallTime());
+    impl_->meter.SettleAll(c, "evaluation " + name, cost);
     return true;
   });
 }
@@ -583,8 +558,9 @@ Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
       name = row.Text(1);
     }
     {
-      Query row(c, "SELECT 1 FROM candidates a JOIN candidates b ON b.identity = a.identity "
-                   "WHERE a.id = ? AND b.id = ? AND a.verdict = 'pass'",
+      Query row(c,
+                "SELECT 1 FROM candidates a JOIN candidates b ON b.identity = a.identity "
+                "WHERE a.id = ? AND b.id = ? AND a.verdict = 'pass'",
                 from, to);
       if (!row.Step()) {
         Throw(ErrorCode::kInternal,
@@ -615,7 +591,7 @@ Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
           "(round, identity) = (SELECT round, identity FROM candidates WHERE id = ?3)",
           DuplicateMessage(name), to, from)
         .Run();
-    SettleAll(c, "evaluation " + name, {}, impl_->clock.WallTime());
+    impl_->meter.SettleAll(c, "evaluation " + name, {});
     return true;
   });
 }
@@ -639,7 +615,8 @@ Status Store::SetBaselines(std::span<const BaselineRow> rows) {
 }
 
 Result<CallRow> Store::BeginCall(const CallKey& key, const llm::Request& request,
-                                 std::span<const Amount> reserve) {
+                                 std::span<const Amount> reserve,
+                                 std::span<const LedgerLimit> limits) {
   return impl_->Transact([&](Connection& c) {
     const WallTime now = impl_->clock.WallTime();
     const std::optional<CallRow> old = FindCallRow(c, key);
@@ -647,7 +624,7 @@ Result<CallRow> Store::BeginCall(const CallKey& key, const llm::Request& request
     const Hash text = PutText(c, RequestJson(request));
     const int attempt = old ? old->attempts + 1 : 1;
     if (old) {
-      SettleAll(c, LedgerKey(key, old->attempts), {}, now);
+      impl_->meter.SettleCall(c, *old, {});
       Query(c,
             "UPDATE calls SET model = ?, request = ?, status = ?, error = '', attempts = ?, "
             "asked_us = ?, ended_us = NULL WHERE id = ?",
@@ -662,8 +639,10 @@ Result<CallRow> Store::BeginCall(const CallKey& key, const llm::Request& request
             CallStatus::kPending, now)
           .Run();
     }
-    for (const Amount& amount : reserve) ReserveRow(c, LedgerKey(key, attempt), amount, now);
-    return FindCallRow(c, key).value();
+    CallRow row = FindCallRow(c, key).value();
+    impl_->meter.Reserve(c, LedgerKey(key, attempt), reserve, {key.round, key.idea, row.id},
+                         limits);
+    return row;
   });
 }
 
@@ -676,12 +655,12 @@ Result<bool> Store::AnswerCall(CallId call, const llm::Reply& reply, std::span<c
     Query(c,
           "UPDATE calls SET status = ?, reply = ?, prompt_tokens = ?, cached_tokens = ?, "
           "completion_tokens = ?, reasoning_tokens = ?, usage_estimated = ?, finish = ?, "
-          "reply_model = ?, latency_ms = ?, error = '', ended_us = ? WHERE id = ?",
+          "reply_model = ?, latency_ms = ?, retries = ?, error = '', ended_us = ? WHERE id = ?",
           CallStatus::kAnswered, PutText(c, reply.text), u.prompt.value, u.cached.value,
           u.completion.value, u.reasoning.value, u.estimated, reply.finish, reply.model,
-          Finite(reply.latency.count()), now, call)
+          Finite(reply.latency.count()), reply.retries, now, call)
         .Run();
-    SettleAll(c, LedgerKey(row.key, row.attempts), cost, now);
+    impl_->meter.SettleCall(c, row, cost);
     return true;
   });
 }
@@ -694,7 +673,7 @@ Status Store::FailCall(CallId call, std::string_view error, std::span<const Amou
     Query(c, "UPDATE calls SET status = ?, error = ?, ended_us = ? WHERE id = ?",
           CallStatus::kFailed, error, now, call)
         .Run();
-    SettleAll(c, LedgerKey(row.key, row.attempts), cost, now);
+    impl_->meter.SettleCall(c, row, cost);
   });
 }
 
@@ -708,26 +687,76 @@ Result<std::optional<llm::Reply>> Store::FindReplyTo(const Hash& request, int sk
   return impl_->connection.Guard([&] { return ReplyByRequest(impl_->connection, request, skip); });
 }
 
+Result<CallRow> Store::RenewCall(CallId call, std::span<const Amount> reserve,
+                                 std::span<const LedgerLimit> limits) {
+  return impl_->Transact([&](Connection& c) {
+    CallRow row = NeedCall(c, call);
+    if (row.status != CallStatus::kPending) {
+      Throw(ErrorCode::kInternal, fmt::format("model call {} is not under way", call.value));
+    }
+    impl_->meter.SettleCall(c, row, {});
+    ++row.attempts;
+    Query(c, "UPDATE calls SET attempts = ?, asked_us = ? WHERE id = ?", row.attempts,
+          impl_->clock.WallTime(), call)
+        .Run();
+    impl_->meter.Reserve(c, LedgerKey(row.key, row.attempts), reserve,
+                         {row.key.round, row.key.idea, call}, limits);
+    return row;
+  });
+}
+
 Result<bool> Store::Reserve(std::string_view key, const Amount& amount) {
+  return Reserve(key, {&amount, 1}, {}, {});
+}
+
+Result<bool> Store::Reserve(std::string_view key, std::span<const Amount> amounts,
+                            const LedgerScope& scope, std::span<const LedgerLimit> limits) {
   return impl_->Transact(
-      [&](Connection& c) { return ReserveRow(c, key, amount, impl_->clock.WallTime()); });
+      [&](Connection& c) { return impl_->meter.Reserve(c, key, amounts, scope, limits); });
 }
 
 Result<bool> Store::Settle(std::string_view key, const Amount& amount) {
-  return impl_->Transact(
-      [&](Connection& c) { return SettleRow(c, key, amount, impl_->clock.WallTime()); });
+  return impl_->Transact([&](Connection& c) { return impl_->meter.Settle(c, key, amount); });
+}
+
+Status Store::SettleAll(std::string_view key, std::span<const Amount> cost) {
+  return impl_->Transact([&](Connection& c) { impl_->meter.SettleAll(c, std::string(key), cost); });
+}
+
+Result<int> Store::SettleOpen() {
+  return impl_->Transact([&](Connection& c) {
+    return Query(c, "UPDATE ledger SET settled = reserved WHERE settled IS NULL").Run();
+  });
+}
+
+Result<std::vector<LimitState>> Store::LimitStates(const LedgerScope& scope,
+                                                   std::span<const LedgerLimit> limits) {
+  return impl_->Transact([&](Connection& c) {
+    // Time passes without anybody writing it down; what is refused for it must be seen here too.
+    for (const LedgerLimit& limit : limits) {
+      if (limit.kind == LedgerKind::kSeconds) {
+        impl_->meter.CountTime(c, scope);
+        break;
+      }
+    }
+    std::vector<LimitState> states;
+    for (const LedgerLimit& limit : limits) states.push_back(impl_->meter.StateOf(c, limit, scope));
+    return states;
+  });
 }
 
 Result<LedgerTotal> Store::Total(LedgerKind kind) {
   const std::lock_guard guard(impl_->mutex);
   return impl_->connection.Guard([&] {
-    Query row(impl_->connection,
-              "SELECT total(settled), total(CASE WHEN settled IS NULL THEN reserved END) "
-              "FROM ledger WHERE kind = ?",
-              kind);
-    row.Step();
-    return LedgerTotal{row.Real(0), row.Real(1)};
+    const LimitState state =
+        impl_->meter.StateOf(impl_->connection, {kind, LedgerSpan::kRun, 0}, {});
+    return LedgerTotal{state.settled, state.reserved};
   });
+}
+
+Status Store::SetConfig(std::string_view config) {
+  return impl_->Transact(
+      [&](Connection& c) { Query(c, "UPDATE run SET config = ?", config).Run(); });
 }
 
 Result<RunData> Store::Load() {

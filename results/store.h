@@ -76,6 +76,27 @@ struct LedgerTotal {
   double reserved = 0;  // promised and not yet settled
 };
 
+// What an entry of the ledger belongs to; 0 = none.
+struct LedgerScope {
+  int round = 0;  // index
+  int idea = 0;   // IdeaRow::number, of that round
+  CallId call;
+};
+// What a limit bounds. A run searches one task, so kRun and kTask count the same entries; they are
+// two limits because the second is a share of a budget that several runs have together.
+enum class LedgerSpan { kRun, kTask, kRound, kIdea };
+std::string_view Name(LedgerSpan span);  // "run", ...
+struct LedgerLimit {
+  LedgerKind kind = LedgerKind::kTokens;
+  LedgerSpan span = LedgerSpan::kRun;
+  double most = 0;  // in the kind's unit; this much may be spent, and no more
+};
+struct LimitState {
+  LedgerLimit limit;
+  double settled = 0;
+  double reserved = 0;
+};
+
 struct StoreOptions {
   // false: synchronous=NORMAL. A kill still loses nothing; a power loss may lose the newest
   // transitions, never the file.
@@ -112,6 +133,7 @@ class Store {
 
   // --- the run ---
   Status SetStatus(RunStatus status, std::string_view reason);
+  Status SetConfig(std::string_view config);                    // JSON, in place of the old
   Status SetEnvironment(std::span<const EnvironmentRow> rows);  // adds or replaces by key
   Status AddEvent(std::string_view kind, std::string_view text);
   // false: this key was there.
@@ -127,9 +149,9 @@ class Store {
   Status FinishRound(RoundId round, std::span<const FrontierEntry> frontier);
   // The task's own seed, "seed", as kReceived.
   Result<CandidateId> RecordSeed(const ProgramDraft& program);
-  // Ordinals are positions in `ideas`, from 1, unless the draft says another. Ids in the same order;
-  // an id follows from round and number alone, a candidate's from its idea and branch, so the ids
-  // of a run do not depend on what arrived first and are sorted as the names are.
+  // Ordinals are positions in `ideas`, from 1, unless the draft says another. Ids in the same
+  // order; an id follows from round and number alone, a candidate's from its idea and branch, so
+  // the ids of a run do not depend on what arrived first and are sorted as the names are.
   Result<std::vector<IdeaId>> RecordIdeas(RoundId round, CandidateId parent, CallId call,
                                           std::span<const IdeaDraft> ideas);
   // branch >= 1.
@@ -147,15 +169,15 @@ class Store {
   Result<bool> RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
                              std::span<const Amount> cost = {});
 
-  // A contest for the first place, with its cases and samples. false: these two have met before, and
-  // what is stored stays.
+  // A contest for the first place, with its cases and samples. false: these two have met before,
+  // and what is stored stays.
   Result<bool> RecordPromotion(const PromotionRow& promotion);
   // What a profiler said of a candidate, in short and in full; replaces an earlier profile.
   Status RecordProfile(CandidateId candidate, std::string_view summary, std::string_view report);
   // Baselines known for this run's cases; replaces those of the same case, name and GPU.
   Status SetBaselines(std::span<const BaselineRow> rows);
-  // Gives the verdict of `from`, and every row of its evaluation, to `to`, which has none yet and the
-  // same program; `from` and the round's other duplicates of it become duplicates of `to`. For
+  // Gives the verdict of `from`, and every row of its evaluation, to `to`, which has none yet and
+  // the same program; `from` and the round's other duplicates of it become duplicates of `to`. For
   // programs that turn out to be equal after the wrong one of them was evaluated. false: `to` had a
   // verdict, and nothing changed.
   Result<bool> MoveVerdict(CandidateId from, CandidateId to);
@@ -165,8 +187,15 @@ class Store {
   // kAnswered nothing changes: take the reply (FindReply) instead of asking. When it is kPending or
   // kFailed (a kill, an outage) this is a new attempt; what an unfinished one had reserved counts
   // as spent, since the provider may have billed it. Look at `status` and `attempts` of the result.
+  // kBudget, and nothing is stored, when `reserve` beside all that is settled and reserved would
+  // exceed one of `limits`: checked and reserved in the one transaction.
   Result<CallRow> BeginCall(const CallKey& key, const llm::Request& request,
-                            std::span<const Amount> reserve = {});
+                            std::span<const Amount> reserve = {},
+                            std::span<const LedgerLimit> limits = {});
+  // Another attempt of a pending call: settles the last one at what it reserved (it may have been
+  // billed) and reserves again. kBudget as above: then nothing changed.
+  Result<CallRow> RenewCall(CallId call, std::span<const Amount> reserve,
+                            std::span<const LedgerLimit> limits);
   // Settles the attempt's reservations at `cost`; kinds that it does not name at what they
   // reserved. false: it was answered before.
   Result<bool> AnswerCall(CallId call, const llm::Reply& reply, std::span<const Amount> cost = {});
@@ -180,6 +209,17 @@ class Store {
   // --- ledger ---
   // false: the entry exists.
   Result<bool> Reserve(std::string_view key, const Amount& amount);
+  // The same for several kinds at once, within limits: kBudget as in BeginCall.
+  Result<bool> Reserve(std::string_view key, std::span<const Amount> amounts,
+                       const LedgerScope& scope, std::span<const LedgerLimit> limits);
+  // Settles what `cost` names, and the rest of the key's reservations in full.
+  Status SettleAll(std::string_view key, std::span<const Amount> cost);
+  // Settles every open reservation in full: what a process that died had promised may have been
+  // billed. Returns how many there were. REQUIRES: nothing is in flight.
+  Result<int> SettleOpen();
+  // What stands against each of `limits` for work in `scope`, in their order.
+  Result<std::vector<LimitState>> LimitStates(const LedgerScope& scope,
+                                              std::span<const LedgerLimit> limits);
   // false: it was settled. Settling what was not reserved is recorded as both.
   Result<bool> Settle(std::string_view key, const Amount& amount);
   Result<LedgerTotal> Total(LedgerKind kind);

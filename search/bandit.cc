@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <tuple>
@@ -139,16 +140,16 @@ std::size_t ChooseByGain(std::span<const ArmRecord> records, std::span<const dou
   const double cost = tokens / results;
 
   std::size_t best = 0;
-  double most = -1;
+  double most = -std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < records.size(); ++i) {
     const ArmRecord& record = records[i];
     const double n = 1 + record.results;
-    const double posterior = (mean + record.gain) / n;
     const double drawn =
-        std::max(1e-6, posterior + Normal(seed, key, i + 1) * std::sqrt(variance / n));
-    const double price = std::max(1.0, (cost + static_cast<double>(record.tokens)) / n);
-    const double weight = i < weights.size() ? std::max(0.0, weights[i]) : 1.0;
-    const double value = weight * drawn / price;
+        (mean + record.gain) / n + Normal(seed, key, i + 1) * std::sqrt(variance / n);
+    const double weight = i < weights.size() ? std::max(1e-9, weights[i]) : 1.0;
+    const double price = std::max(1.0, (cost + static_cast<double>(record.tokens)) / n) / weight;
+    // Of two draws below 0 the dearer model's is the worse.
+    const double value = drawn > 0 ? drawn / price : drawn * price;
     if (value > most) {
       most = value;
       best = i;

@@ -64,7 +64,8 @@ GoalProgress Judge(const Goal& goal, const results::RunData& data,
 // The goals of a run: those it was started with (`configured`, checked then) and those that the
 // user added since (hints of kind "goal"; texts that are none are passed over).
 std::vector<Goal> GoalsOf(std::span<const std::string> configured, const results::RunData& data);
-// The goals as the prompts of round `index` say them: those that were given before it. May be empty.
+// The goals as the prompts of round `index` say them: those that were given before it. May be
+// empty.
 std::string GoalText(std::span<const std::string> configured, const results::RunData& data,
                      int index);
 // Every goal's progress, and whether there are goals and all are met.

@@ -20,14 +20,12 @@ IdeaIntake::Decision IdeaIntake::Offer(const ideas::Idea& idea) {
   for (const Known& other : known_) {
     if (same(other.idea) ||
         ideas::Similarity(known.sketch, other.sketch) >= ideas::kNearDuplicate) {
-      refusals_.push_back(fmt::format("\"{}\" is nearly the same as \"{}\", which {}", idea.title,
-                                      other.idea.title,
-                                      std::any_of(taken_.begin(), taken_.end(),
-                                                  [&](const ideas::Idea& taken) {
-                                                    return ideas::SameIdea(taken, other.idea);
-                                                  })
-                                          ? "is already among the ideas of this round"
-                                          : "was tried from this kernel"));
+      refusals_.push_back(fmt::format(
+          "\"{}\" is nearly the same as \"{}\", which {}", idea.title, other.idea.title,
+          std::any_of(taken_.begin(), taken_.end(),
+                      [&](const ideas::Idea& taken) { return ideas::SameIdea(taken, other.idea); })
+              ? "is already among the ideas of this round"
+              : "was tried from this kernel"));
       return Decision::kClash;
     }
   }

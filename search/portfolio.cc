@@ -256,10 +256,10 @@ Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evalua
   auto evaluation = evaluator.Evaluate(*combined);
   if (!evaluation) return Fail(std::move(evaluation.error()), "evaluating a combination");
   if (auto done = tree.Conclude(candidate->id, ToRow(*evaluation)); !done) return done;
-  observer.Line(
-      fmt::format("  {:<10} {}{}  {}", candidate->name, eval::Name(evaluation->verdict.kind),
-                  evaluation->score ? "  " + results::FormatTime(*evaluation->score) : "",
-                  results::Visible(portfolio->title)));
+  observer.Line(fmt::format("  {:<10} {}{}  {}", candidate->name,
+                            eval::Name(evaluation->verdict.kind),
+                            evaluation->score ? "  " + results::FormatTime(*evaluation->score) : "",
+                            results::Visible(portfolio->title)));
   return {};
 }
 

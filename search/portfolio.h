@@ -34,8 +34,8 @@ struct Portfolio {
 std::optional<Portfolio> PlanPortfolio(const results::RunData& data);
 
 // Builds, evaluates and records the combination as a candidate of the round, when there is one to
-// build that the run has not tried. `number`: of its idea in the round. Called again after a kill it
-// does what is left. REQUIRES: nothing else writes to the tree.
+// build that the run has not tried. `number`: of its idea in the round. Called again after a kill
+// it does what is left. REQUIRES: nothing else writes to the tree.
 Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evaluator& evaluator,
                     Observer& observer);
 

@@ -32,12 +32,12 @@ struct ParentFacts {
 struct IdeaQuestion {
   int round = 0;
   std::size_t wanted = 0;
-  bool radical = false;                // the search has stagnated: role kAdviser
-  std::vector<std::string> hints;      // from the user, for this round
-  std::string goal;                    // may be empty
-  std::vector<std::string> proposed;   // titles that this round has already
-  std::vector<std::string> refusals;   // why ideas of the last reply were refused, one line each
-  int turn = 0;                        // repeated requests for one parent
+  bool radical = false;               // the search has stagnated: role kAdviser
+  std::vector<std::string> hints;     // from the user, for this round
+  std::string goal;                   // may be empty
+  std::vector<std::string> proposed;  // titles that this round has already
+  std::vector<std::string> refusals;  // why ideas of the last reply were refused, one line each
+  int turn = 0;                       // repeated requests for one parent
 };
 
 class Prompts {
@@ -62,8 +62,7 @@ class Prompts {
 
  private:
   codegen::ImplementContext Implementation(const ParentFacts& parent, const results::IdeaRow& idea,
-                                           int branch,
-                                           const std::vector<std::string>& hints) const;
+                                           int branch, const std::vector<std::string>& hints) const;
 
   const SearchConfig& config_;
   const ideas::TaskFacts task_;

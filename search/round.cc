@@ -43,6 +43,26 @@ std::string FirstLine(std::string_view text, std::size_t limit) {
   return line;
 }
 
+// A candidate that nobody wrote or evaluated: it is not to blame.
+EvaluationRow NotDone(std::string why) {
+  EvaluationRow row;
+  row.verdict.kind = eval::VerdictKind::kInfrastructure;
+  row.verdict.stage = eval::Stage::kParse;
+  row.verdict.message = std::move(why);
+  return row;
+}
+
+// What an evaluation took of the device: all its stages but those before it.
+Seconds DeviceTime(const eval::Evaluation& evaluation) {
+  Seconds time(0);
+  for (const eval::StageRecord& stage : evaluation.stages) {
+    if (stage.stage != eval::Stage::kParse && stage.stage != eval::Stage::kCompile) {
+      time += stage.duration;
+    }
+  }
+  return time;
+}
+
 EvaluationRow DuplicateOf(const std::string& name) {
   EvaluationRow row;
   row.verdict.kind = eval::VerdictKind::kDuplicate;
@@ -81,7 +101,8 @@ struct Round::Impl {
   void Set(Error problem) {
     const std::scoped_lock lock(mutex);
     if (problem.code == ErrorCode::kBudget) {
-      if (!spent) spent = std::move(problem.message);
+      // Else it ends its branch only: a round's or an idea's share, or a replay without that call.
+      if (!spent && parts.calls.exhausted()) spent = std::move(problem.message);
       return;
     }
     // A cancellation is the least interesting of several.
@@ -106,9 +127,8 @@ struct Round::Impl {
   }
   Result<ModelCalls::Answer> Counted(Result<ModelCalls::Answer> answer) {
     if (answer) {
-      parts.update([&](LiveState& live) {
-        live.tokens = live.tokens + answer->reply.usage.total();
-      });
+      parts.update(
+          [&](LiveState& live) { live.tokens = live.tokens + answer->reply.usage.total(); });
     }
     return answer;
   }
@@ -251,7 +271,15 @@ struct Round::Impl {
         parts.prompts.ForImplementation(parent, slot->idea, slot->branch, HintsFor(slot->place));
     if (!request) return Set(request.error());
     auto answer = Ask(KeyOf(*slot, 0), *request);
-    if (!answer) return Set(std::move(answer.error()));
+    if (!answer) {
+      const Error refusal = answer.error();
+      Set(refusal);
+      // Left to a larger budget when the run's is spent; else this is its end.
+      if (refusal.code == ErrorCode::kBudget && !parts.calls.exhausted()) {
+        Conclude(slot, NotDone("not asked: " + refusal.message));
+      }
+      return;
+    }
     Got(slot, Receive(answer->reply, 0));
   }
 
@@ -289,20 +317,38 @@ struct Round::Impl {
         break;
     }
     Begin();
-    parts.stages.Submit(*slot->received.program, [this, identity](Result<eval::Evaluation> done) {
-      EvaluationRow row;
-      if (done) {
-        row = ToRow(*done);
-      } else {
-        Set(done.error().code == ErrorCode::kCancelled
-                ? std::move(done.error())
-                : Error{done.error().code, "evaluating: " + done.error().message});
-      }
+    const bool on_gpu = parts.measured;
+    auto reserved = parts.calls.ledger().ReserveEvaluation(
+        slot->name, {plan.index, slot->idea.number, CallId()}, on_gpu, parts.halt.get_token());
+    if (!reserved) {
+      const bool budget = reserved.error().code == ErrorCode::kBudget;
+      const EvaluationRow row = NotDone("not evaluated: " + reserved.error().message);
+      Set(std::move(reserved.error()));
       for (const SlotPtr& waiting : programs.Finish(identity, row)) {
-        if (done) Judge(waiting, row);
+        if (budget) Conclude(waiting, row);
         End();
       }
-    });
+      return;
+    }
+    auto hold = std::make_shared<EvaluationHold>(std::move(*reserved));
+    parts.stages.Submit(
+        *slot->received.program, [this, identity, hold, on_gpu](Result<eval::Evaluation> done) {
+          EvaluationRow row;
+          if (done) {
+            row = ToRow(*done);
+            if (auto paid = hold->Settle(on_gpu ? DeviceTime(*done) : Seconds(0)); !paid) {
+              Set(std::move(paid.error()));
+            }
+          } else {
+            Set(done.error().code == ErrorCode::kCancelled
+                    ? std::move(done.error())
+                    : Error{done.error().code, "evaluating: " + done.error().message});
+          }
+          for (const SlotPtr& waiting : programs.Finish(identity, row)) {
+            if (done) Judge(waiting, row);
+            End();
+          }
+        });
   }
 
   // What follows from an evaluation for one candidate.
@@ -323,8 +369,8 @@ struct Round::Impl {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
     const int turn = slot->received.draft.turn + 1;
     const auto request =
-        parts.prompts.ForRepair(parent, slot->idea, slot->branch, HintsFor(slot->place), slot->received.draft,
-                                row.verdict, slot->earlier);
+        parts.prompts.ForRepair(parent, slot->idea, slot->branch, HintsFor(slot->place),
+                                slot->received.draft, row.verdict, slot->earlier);
     if (!request) return Set(request.error());
     auto answer = Ask(KeyOf(*slot, turn), *request);
     if (!answer) {

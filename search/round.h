@@ -5,8 +5,9 @@
 //
 // What comes of it does not depend on the order in which things finish: numbers follow the place of
 // the parent and the place of the idea in its reply; of equal programs the one with the lowest name
-// has the verdict and the others are its duplicates, whichever came first, and it is evaluated once.
-// A program that failed is judged for each of its candidates, since each may repair it another way.
+// has the verdict and the others are its duplicates, whichever came first, and it is evaluated
+// once. A program that failed is judged for each of its candidates, since each may repair it
+// another way.
 #pragma once
 
 #include <functional>
@@ -50,6 +51,8 @@ struct RoundParts {
   // verdicts and `eager` says so. May be empty.
   std::function<Status(RoundId round, CandidateId last)> on_share;
   const Steering* steering = nullptr;  // asked before each question to a model; may be none
+  // The device is a GPU, whose seconds are counted.
+  bool measured = false;
 };
 
 struct RoundPlan {

@@ -34,7 +34,7 @@ class RunTree {
   // Indexed, so that none of these costs more as the run grows.
   std::vector<const results::CandidateRow*> SiblingsOf(IdeaId idea) const;
   std::vector<const results::IdeaRow*> IdeasFrom(CandidateId parent) const;  // oldest first
-  const results::CandidateRow* Best() const;  // as RunData::Best
+  const results::CandidateRow* Best() const;                                 // as RunData::Best
   // The oldest candidate of another round with this program and a verdict of its own; nullptr when
   // there is none.
   const results::CandidateRow* WithProgram(const Hash& identity, RoundId except) const;

@@ -35,7 +35,7 @@ using results::RunStatus;
 
 struct Search::Impl {
   Impl(const SearchParts& p, const SearchConfig& c)
-      : parts(p), config(c), calls(p.store, p.client), stagnation(c.patience) {}
+      : parts(p), config(c), calls(p.store, p.client, c), stagnation(c.patience) {}
 
   Status Open();
   Status EnsureSeed();
@@ -188,9 +188,10 @@ std::vector<results::FrontierEntry> Search::Impl::Choose(int index) const {
   results::FrontierEntry entry;
   entry.candidate = *other;
   entry.kind = results::FrontierKind::kReserve;
-  entry.why = fmt::format("no gain in {} rounds: one branch restarts from the best of another "
-                          "family",
-                          stagnation.stale());
+  entry.why = fmt::format(
+      "no gain in {} rounds: one branch restarts from the best of another "
+      "family",
+      stagnation.stale());
   if (static_cast<int>(chosen.size()) >= config.frontier + config.reserve && chosen.size() > 1) {
     chosen.pop_back();
   }
@@ -260,7 +261,8 @@ Status Search::Impl::RunRound(std::stop_token stop) {
                           [this](RoundId id, CandidateId last) {
                             return MayAskEarly() ? AskEarly(id, last) : Status();
                           },
-                          parts.steering};
+                          parts.steering,
+                          parts.device.name() != "emulator"};
   const bool early_next = MayAskEarly();
   Round round(shared, plan);
   if (auto done = round.Run(); !done) return done;
@@ -268,7 +270,8 @@ Status Search::Impl::RunRound(std::stop_token stop) {
 
   // Nothing is in flight now: the tree may be read without its lock.
   const int number = static_cast<int>(plan.parents.size()) * config.ideas + 1;
-  if (auto added = AddPortfolio(*tree, round.id(), number, parts.evaluator, parts.observer); !added) {
+  if (auto added = AddPortfolio(*tree, round.id(), number, parts.evaluator, parts.observer);
+      !added) {
     return added;
   }
   stagnation.Round(BestOf(round.id()));

@@ -3,8 +3,8 @@
 // on where it was: what was answered is not asked again, what was evaluated is not evaluated again.
 //
 // A round:  frontier kernel -> ideas -> candidates (ideas x branches) -> verdicts -> next frontier
-// without a barrier between the steps (search/round.h). The same replies give the same tree: numbers
-// follow the place in the frontier, never the order in which things finish.
+// without a barrier between the steps (search/round.h). The same replies give the same tree:
+// numbers follow the place in the frontier, never the order in which things finish.
 #pragma once
 
 #include <memory>

@@ -47,10 +47,9 @@ struct Stages::Impl {
         slots(limits.compile + limits.check + limits.time + 1),
         // Steps wait for compilers and GPUs, so there are more of them than cores.
         threads(tbb::global_control::max_allowed_parallelism,
-                std::max<std::size_t>(
-                    static_cast<std::size_t>(slots) + 1,
-                    tbb::global_control::active_value(
-                        tbb::global_control::max_allowed_parallelism))),
+                std::max<std::size_t>(static_cast<std::size_t>(slots) + 1,
+                                      tbb::global_control::active_value(
+                                          tbb::global_control::max_allowed_parallelism))),
         arena(slots, 0) {
     arena.execute([&] {
       graph.emplace();

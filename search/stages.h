@@ -1,6 +1,6 @@
 // The evaluator as a pipeline: compiling, checking and timing of different programs overlap, each
-// with its own limit, in a oneTBB flow graph with an arena of its own. A program moves on as soon as
-// its step is done; no step waits for another program. Thread-safe.
+// with its own limit, in a oneTBB flow graph with an arena of its own. A program moves on as soon
+// as its step is done; no step waits for another program. Thread-safe.
 #pragma once
 
 #include <functional>

@@ -46,7 +46,7 @@ IdeaId FamilyOf(const results::RunData& data, const results::CandidateRow& candi
 
 // The fastest passed kernel of a family that no kernel of `frontier` belongs to; the seed's when
 // there is no other family. nullopt when that one stands in the frontier already.
-std::optional<CandidateId> BestOfAnotherFamily(
-    const RunTree& tree, const std::vector<results::FrontierEntry>& frontier);
+std::optional<CandidateId> BestOfAnotherFamily(const RunTree& tree,
+                                               const std::vector<results::FrontierEntry>& frontier);
 
 }  // namespace grove::search

@@ -128,6 +128,18 @@ CuStatus FillGuards(Lane& lane, std::span<const GuardedBuffer> buffers) {
   return {};
 }
 
+Executed<std::string> FindGuardDamage(Lane& lane, std::span<const GuardedBuffer> buffers,
+                                      const std::vector<std::string>& names) {
+  GROVE_TRY(lane.ClearResults());
+  GROVE_TRY(CheckGuards(lane, buffers, 0));
+  GROVE_TRY(lane.ReadResults());
+  GROVE_WAIT(lane.Wait(kOwnDeadline));
+  for (std::size_t i = 0; i < buffers.size() && i < names.size() && i < kMaxGuarded; ++i) {
+    if (std::string damage = GuardDamage(lane, i, names[i]); !damage.empty()) return damage;
+  }
+  return std::string();
+}
+
 CuStatus PoisonOutputs(Lane& lane, const seeds::Case& task_case, const TensorSet& set, int which) {
   for (std::size_t i = 0; i < task_case.tensors.size(); ++i) {
     const Tensor& tensor = task_case.tensors[i];

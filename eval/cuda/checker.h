@@ -29,6 +29,10 @@ Executed<TensorSet> MakeTensors(MemoryPool& pool, const seeds::Case& task_case, 
 CuStatus DrawInputs(Lane& lane, const seeds::Case& task_case, std::uint64_t seed,
                     const TensorSet& set);
 CuStatus FillGuards(Lane& lane, std::span<const GuardedBuffer> buffers);
+// Waits, then says in words which guard was written to; empty when all are whole. `names` are the
+// buffers', in order. REQUIRES: FillGuards was done on them.
+Executed<std::string> FindGuardDamage(Lane& lane, std::span<const GuardedBuffer> buffers,
+                                      const std::vector<std::string>& names);
 // Enqueues the poisoning of all outputs, with poison `which` (0 or 1) of eval/inputs.h.
 CuStatus PoisonOutputs(Lane& lane, const seeds::Case& task_case, const TensorSet& set, int which);
 std::vector<std::string> TensorNames(const seeds::Case& task_case);

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -50,6 +51,9 @@ class AddressSpace {
   };
   // Returns the device address. Thread-compatible.
   std::uint64_t Map(const Buffer& buffer);
+  // Half-open ranges of the bytes that kernels have written to the buffer at this address, in
+  // order. REQUIRES: it was mapped with track_uninitialised.
+  std::vector<std::pair<std::int64_t, std::int64_t>> Written(std::uint64_t address) const;
   // For what executes beside kernels (library steps), on a buffer by its device address: the first
   // byte of the range that nobody wrote yet, -1 when there is none or it is not tracked; and the
   // mark that the range is written. REQUIRES: the range lies in the buffer.
@@ -80,6 +84,8 @@ struct LaunchOptions {
   bool detect_races = false;          // shared memory, per block
   bool detect_uninitialised = false;  // shared and local memory, and buffers that ask for it
   bool parallel = true;               // blocks over the calling oneTBB arena
+  // The order in which blocks begin. A result that depends on it is not deterministic on a GPU.
+  enum class Order { kNatural, kReversed, kScattered } order = Order::kNatural;
 };
 
 // What was executed. Thread counts count active lanes; warp counts count issued instructions.

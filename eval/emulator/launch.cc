@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <tbb/blocked_range.h>
@@ -235,6 +236,23 @@ void RunCooperative(Launch& launch, Share& share, std::int64_t blocks, Outcome& 
   }
 }
 
+// Which of `count` blocks begins at place `i`.
+std::int64_t Place(LaunchOptions::Order order, std::int64_t i, std::int64_t count) {
+  switch (order) {
+    case LaunchOptions::Order::kNatural:
+      return i;
+    case LaunchOptions::Order::kReversed:
+      return count - 1 - i;
+    case LaunchOptions::Order::kScattered: {
+      // A stride near the golden section of the count that has no divisor in common with it.
+      std::int64_t stride = std::max<std::int64_t>(1, count * 5 / 8);
+      while (std::gcd(stride, count) != 1) ++stride;
+      return (i * stride + count / 3) % count;
+    }
+  }
+  return i;
+}
+
 void Total(const Program& program, const Share& share, Counters& total) {
   for (std::size_t i = 0; i < share.worker.counts.size(); ++i) {
     const BlockCount& count = share.worker.counts[i];
@@ -370,7 +388,8 @@ LaunchOutcome Run(const Module& module, const LaunchConfig& config, AddressSpace
       for (;;) {
         const std::int64_t i = next.fetch_add(1, std::memory_order_relaxed);
         if (i >= count || outcome.spent || i > outcome.first) break;
-        RunOne(launch, share, i, all ? i : config.blocks[static_cast<std::size_t>(i)], outcome);
+        const std::int64_t at = Place(options.order, i, count);
+        RunOne(launch, share, i, all ? at : config.blocks[static_cast<std::size_t>(at)], outcome);
       }
     };
     const int threads = options.parallel && count > 1 ? tbb::this_task_arena::max_concurrency() : 1;

@@ -11,6 +11,34 @@ AddressSpace& AddressSpace::operator=(AddressSpace&&) noexcept = default;
 
 std::uint64_t AddressSpace::Map(const Buffer& buffer) { return impl_->Map(buffer); }
 
+std::vector<std::pair<std::int64_t, std::int64_t>> AddressSpace::Written(
+    std::uint64_t address) const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  const Slot* slot = impl_->Find(address);
+  if (slot == nullptr || slot->buffer->written == nullptr) return ranges;
+  const MappedBuffer& buffer = *slot->buffer;
+  const auto add = [&](std::int64_t begin, std::int64_t end) {
+    if (!ranges.empty() && ranges.back().second == begin) {
+      ranges.back().second = end;
+    } else {
+      ranges.emplace_back(begin, end);
+    }
+  };
+  for (std::uint64_t word = 0; word <= buffer.bytes / 64; ++word) {
+    const std::uint64_t bits = buffer.written[word].load(std::memory_order_relaxed);
+    const auto first = static_cast<std::int64_t>(word * 64);
+    if (bits == 0) continue;
+    if (bits == ~std::uint64_t{0}) {
+      add(first, first + 64);
+      continue;
+    }
+    for (std::int64_t bit = 0; bit < 64; ++bit) {
+      if ((bits >> bit & 1) != 0) add(first + bit, first + bit + 1);
+    }
+  }
+  return ranges;
+}
+
 std::int64_t AddressSpace::FirstUnwritten(std::uint64_t address, std::int64_t offset,
                                           std::int64_t bytes) const {
   const Slot* slot = impl_->Find(address);

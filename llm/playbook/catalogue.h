@@ -25,12 +25,12 @@ struct OpTensor {
 
 // An operation that templates exist for.
 struct Op {
-  std::string name;                  // also a prefix of the names of the tasks it serves
-  std::string family;                // as in task.toml
-  std::vector<OpTensor> tensors;     // in the task's order
-  std::vector<std::string> types;    // element types that its templates are written for
-  std::vector<std::string> rows;     // dims whose product is the number of rows
-  std::vector<std::string> row;      // dims whose product is the length of a row
+  std::string name;                // also a prefix of the names of the tasks it serves
+  std::string family;              // as in task.toml
+  std::vector<OpTensor> tensors;   // in the task's order
+  std::vector<std::string> types;  // element types that its templates are written for
+  std::vector<std::string> rows;   // dims whose product is the number of rows
+  std::vector<std::string> row;    // dims whose product is the length of a row
 };
 
 struct Choice {

@@ -124,7 +124,41 @@ TEST_F(EvaluatorTest, AWrongValueOnAdversarialInputsOnlyIsUnstable) {
 TEST_F(EvaluatorTest, AnErrorOfALowerClassIsLabelledSo) {
   const Evaluation evaluation = Evaluate("// @error sweep 3e-4\n");
   EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kLowerClass);
-  EXPECT_FALSE(evaluation.score);
+  EXPECT_EQ(evaluation.verdict.stage, Stage::kSweep);
+  EXPECT_EQ(evaluation.verdict.case_name, "sweep");
+  EXPECT_FALSE(evaluation.verdict.passed());
+}
+
+TEST_F(EvaluatorTest, AKernelOfALowerClassIsTimedAsWhatItIs) {
+  const Evaluation evaluation = Evaluate("// @error sweep 3e-4\n// @time 700\n");
+  ASSERT_TRUE(evaluation.score);
+  EXPECT_DOUBLE_EQ(evaluation.score->count(), 700);
+  EXPECT_EQ(evaluation.measured_class, seeds::PrecisionClass::kTf32);
+}
+
+TEST_F(EvaluatorTest, TheLowestClassOfAllCasesCounts) {
+  const Evaluation evaluation = Evaluate("// @error sweep 3e-4\n// @error edge 1e-2\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kLowerClass);
+  EXPECT_EQ(evaluation.verdict.case_name, "sweep");  // where it first showed
+  EXPECT_EQ(evaluation.measured_class, seeds::PrecisionClass::kBf16);
+}
+
+TEST_F(EvaluatorTest, ALowerClassExcusesNothingElse) {
+  EXPECT_EQ(Evaluate("// @error sweep 3e-4\n// @error edge 0.5\n").verdict.kind,
+            VerdictKind::kWrongResult);
+  EXPECT_EQ(Evaluate("// @error sweep 3e-4\n// @fail edge trap\n").verdict.kind,
+            VerdictKind::kTrap);
+  EXPECT_EQ(Evaluate("// @error smoke 3e-4\n// @random smoke\n").verdict.kind,
+            VerdictKind::kNondeterministic);
+  EXPECT_EQ(Evaluate("// @error sweep 3e-4\n// @error stability 0.1\n").verdict.kind,
+            VerdictKind::kUnstable);
+}
+
+TEST_F(EvaluatorTest, ALowerClassThatShowsOnlyWhenTimedIsLabelledToo) {
+  const Evaluation evaluation = Evaluate("// @error scored 3e-4\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kLowerClass);
+  EXPECT_EQ(evaluation.verdict.stage, Stage::kRecheck);
+  EXPECT_EQ(evaluation.measured_class, seeds::PrecisionClass::kTf32);
 }
 
 TEST_F(EvaluatorTest, AnUnwrittenElementIsNamed) {

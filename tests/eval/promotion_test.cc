@@ -145,7 +145,8 @@ TEST_F(PromoteTest, ASlowerChallengerIsNot) {
 }
 
 TEST_F(PromoteTest, ATieGoesToTheSimplerOfTheTwo) {
-  const std::string longer = "// @time 999\nstatic __device__ int unused(int x) { return x + 1; }\n";
+  const std::string longer =
+      "// @time 999\nstatic __device__ int unused(int x) { return x + 1; }\n";
   const Promotion up = Contest(longer, "// @time 998\n");
   EXPECT_EQ(up.outcome, eval::Contest::kTie);
   EXPECT_TRUE(up.promoted);

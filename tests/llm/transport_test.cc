@@ -1,7 +1,11 @@
 // The transport against a server that misbehaves on command.
 #include "llm/transport.h"
 
+#include <cstdlib>
+#include <fstream>
 #include <set>
+
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 
@@ -395,6 +399,129 @@ TEST_F(TransportTest, TwoHundredStreamsShareTheThread) {
   EXPECT_EQ(begun, kStreams);
   EXPECT_EQ(threads.size(), 1U);
   for (const BodyReader& reader : readers) EXPECT_EQ(reader.body.size(), 120U);
+}
+
+// Bytes of memory that this process holds.
+std::size_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t total = 0;
+  std::size_t resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Counts and forgets.
+class CountingReader final : public ResponseReader {
+ public:
+  explicit CountingReader(std::atomic<std::size_t>& total) : total_(total) {}
+  void Begin(const ResponseHead&) override {}
+  bool Read(std::string_view bytes) override {
+    total_ += bytes.size();
+    return true;
+  }
+  std::optional<AttemptFailure> End() override { return std::nullopt; }
+  AttemptFailure Refused(const ResponseHead&, std::string_view) override { return {}; }
+
+ private:
+  std::atomic<std::size_t>& total_;
+};
+
+TEST_F(TransportTest, TwoHundredStreamsOf100MegabytesInAllLeaveTheMemoryAsItIs) {
+  constexpr int kStreams = 200;
+  constexpr std::size_t kEach = std::size_t{512} << 10;
+  TransportOptions options = Fast();
+  options.concurrency = {.initial = kStreams, .most = kStreams};
+  std::atomic<int> begun{0};
+  Serve(
+      [&](const SeenRequest&) {
+        ++begun;
+        for (int i = 0; i < 20000 && begun < kStreams; ++i) std::this_thread::sleep_for(2ms);
+        ScriptedAnswer answer = ScriptedAnswer::Json(std::string(1 << 14, 'x'));
+        answer.length = kEach;
+        return answer;
+      },
+      options, kStreams + 4);
+  std::atomic<std::size_t> total{0};
+  std::atomic<int> over{0};
+  std::atomic<int> good{0};
+  std::vector<CountingReader> readers(kStreams, CountingReader(total));
+  for (CountingReader& reader : readers) {
+    transport_->Start(Http(), reader, {}, [&](Result<HttpOutcome> outcome) {
+      good += outcome.has_value() ? 1 : 0;
+      ++over;
+    });
+  }
+  // All of them are open once a fifth has come; from there on memory must not follow the bytes.
+  while (total < kStreams * kEach / 5 && over < kStreams) std::this_thread::sleep_for(1ms);
+  const std::size_t early = ResidentBytes();
+  while (over < kStreams) std::this_thread::sleep_for(1ms);
+  const std::size_t late = ResidentBytes();
+  EXPECT_EQ(good, kStreams);
+  EXPECT_EQ(total, kStreams * kEach);
+  EXPECT_LT(late, early + (std::size_t{16} << 20));
+}
+
+// What the meter is told of a request.
+class RecordingMeter final : public Meter {
+ public:
+  bool Again(bool billed) override {
+    told += billed ? "again-billed " : "again ";
+    return --allowed >= 0;
+  }
+  void Ended(bool billed) override { told += billed ? "ended-billed" : "ended"; }
+  std::string told;
+  int allowed = 100;
+};
+
+TEST_F(TransportTest, TheMeterHearsWhichAttemptsMayHaveBeenBilled) {
+  const auto told = [&](std::function<ScriptedAnswer(const SeenRequest&)> script, int allowed) {
+    TransportOptions options = Fast();
+    options.retry.attempts = 2;
+    Serve(std::move(script), options);
+    BodyReader reader;
+    RecordingMeter meter;
+    meter.allowed = allowed;
+    HttpRequest request = Http();
+    request.meter = &meter;
+    EXPECT_FALSE(transport_->Post(std::move(request), reader, {}));
+    return meter.told;
+  };
+  const auto refused = [](const SeenRequest&) { return ScriptedAnswer::Json("slow down", 429); };
+  EXPECT_EQ(told(refused, 100), "again ended");
+  const auto broken = [](const SeenRequest&) { return ScriptedAnswer::Json("oops", 500); };
+  EXPECT_EQ(told(broken, 100), "again-billed ended-billed");
+  EXPECT_EQ(told(broken, 0), "again-billed ") << "without a budget no second attempt";
+  const auto cut = [](const SeenRequest&) {
+    ScriptedAnswer answer = ScriptedAnswer::Json("begin");
+    answer.cut = true;
+    return answer;
+  };
+  EXPECT_EQ(told(cut, 100), "again-billed ended-billed");
+}
+
+TEST_F(TransportTest, AnAttemptThatReachedNobodyIsNotBilled) {
+  Serve([](const SeenRequest&) { return ScriptedAnswer::Json(""); });
+  BodyReader reader;
+  RecordingMeter meter;
+  HttpRequest request = Http();
+  request.url = "http://127.0.0.1:1/path";
+  request.meter = &meter;
+  EXPECT_FALSE(transport_->Post(std::move(request), reader, {}));
+  EXPECT_THAT(meter.told, ::testing::Not(HasSubstr("billed")));
+  EXPECT_THAT(meter.told, HasSubstr("ended"));
+}
+
+TEST_F(TransportTest, AProxyOfTheEnvironmentIsUsed) {
+  Serve([](const SeenRequest&) { return ScriptedAnswer::Json("by the proxy"); });
+  ::setenv("http_proxy", server_->url().c_str(), 1);
+  BodyReader reader;
+  HttpRequest request = Http();
+  request.url = "http://nowhere.invalid/path";  // a name that no resolver knows
+  const auto outcome = transport_->Post(std::move(request), reader, {});
+  ::unsetenv("http_proxy");
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(reader.body, "by the proxy");
+  EXPECT_EQ(server_->seen().at(0).header("host"), "nowhere.invalid");
 }
 
 TEST_F(TransportTest, ARedirectIsNotFollowedWithTheKey) {

@@ -50,7 +50,8 @@ TEST_F(ControlTest, AMessageIsReadAsItWasPosted) {
 }
 
 TEST_F(ControlTest, MessagesComeInTheOrderOfPosting) {
-  for (const char* text : {"one", "two", "three"}) ASSERT_TRUE(PostControl(run_, Hint(text), clock_));
+  for (const char* text : {"one", "two", "three"})
+    ASSERT_TRUE(PostControl(run_, Hint(text), clock_));
   const auto inbox = ReadControl(run_);
   ASSERT_EQ(inbox->messages.size(), 3U);
   EXPECT_EQ(inbox->messages[0].text, "one");

@@ -41,14 +41,14 @@ class SmallDisk {
  public:
   explicit SmallDisk(std::filesystem::path at) : at_(std::move(at)) {
     std::filesystem::create_directories(at_);
-    mounted_ = ::mount("tmpfs", at_.c_str(), "tmpfs", 0, "size=1m") == 0;
+    mounted_ = ::mount("tmpfs", at_.c_str(), "tmpfs", 0, "size=2m") == 0;
   }
   ~SmallDisk() {
     if (mounted_) ::umount2(at_.c_str(), MNT_DETACH);
   }
   bool mounted() const { return mounted_; }
   bool MakeReadOnly() const {
-    return ::mount("tmpfs", at_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m") == 0;
+    return ::mount("tmpfs", at_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=2m") == 0;
   }
 
  private:
@@ -220,7 +220,8 @@ INSTANTIATE_TEST_SUITE_P(
     Damages, CheckTest,
     ::testing::Values(
         Damage{"NoStages",
-               "DELETE FROM stages WHERE candidate = (SELECT min(id) FROM candidates WHERE id > 1)",
+               "DELETE FROM stages WHERE candidate = (SELECT min(id) FROM candidates WHERE "
+               "verdict IS NOT NULL AND parent IS NOT NULL)",
                "without any stage"},
         Damage{"Orphan", "INSERT INTO stages VALUES (999, 0, 'parse', '', 'pass', 1.0)",
                "refers to nothing in candidates"},
@@ -237,17 +238,17 @@ INSTANTIATE_TEST_SUITE_P(
                "impossible size"},
         Damage{"HalfVerdict",
                "UPDATE candidates SET status = 'received', verdict = NULL WHERE id = (SELECT "
-               "min(id) FROM candidates WHERE id > 1)",
+               "min(id) FROM candidates WHERE verdict IS NOT NULL AND parent IS NOT NULL)",
                "has stages without a verdict"},
         Damage{"NoReply", "UPDATE calls SET reply = NULL WHERE id = 1",
                "without a reply or its end"},
         Damage{"Renamed",
-               "UPDATE candidates SET name = 'r9.i9.b9' WHERE id = (SELECT min(id) FROM candidates "
-               "WHERE id > 1)",
+               "UPDATE candidates SET name = 'r9.i9.b9' WHERE id = (SELECT min(id) FROM "
+               "candidates WHERE parent IS NOT NULL)",
                "not its place in the tree"},
         Damage{"LostSample", "DELETE FROM samples WHERE candidate = 1 AND ordinal = 1",
                "gaps in its samples"},
-        Damage{"OpenLedger", "UPDATE ledger SET settled = NULL WHERE id = 1",
+        Damage{"OpenLedger", "UPDATE ledger SET settled = NULL WHERE key LIKE 'idea %'",
                "reservation left open"},
         Damage{"UnknownWord", "UPDATE stages SET stage = 'mystery' WHERE candidate = 1",
                "unknown word 'mystery'"},

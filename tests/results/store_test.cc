@@ -1,5 +1,6 @@
 #include "results/store.h"
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
@@ -395,7 +396,11 @@ TEST_F(StoreTest, LedgerEntriesAreReservedAndSettledOnce) {
   const LedgerTotal total = store->Total(LedgerKind::kGpuSeconds).value();
   EXPECT_EQ(total.settled, 5);
   EXPECT_EQ(total.reserved, 0);
-  EXPECT_EQ(Load("a").ledger[0].reserved, 5);
+  const auto ledger = Load("a").ledger;
+  const auto row = std::find_if(ledger.begin(), ledger.end(),
+                                [](const LedgerRow& entry) { return entry.key == "k"; });
+  ASSERT_NE(row, ledger.end());
+  EXPECT_EQ(row->reserved, 5);
 }
 
 TEST_F(StoreTest, AFinishedRoundKeepsItsFrontier) {

@@ -78,6 +78,7 @@ class PipelineTest : public ::testing::Test {
  protected:
   void SetUp() override {
     config_.task = "tiny";
+    config_.reserve = 0;
     config_.rounds = 1;
     config_.ideas = 2;
     config_.branches = 2;
@@ -296,23 +297,25 @@ TEST_F(PipelineTest, AnEagerRoundAsksForTheNextIdeasBeforeItsLastCandidateIsIn) 
 
 TEST_F(PipelineTest, ASpentBudgetEndsTheRunWithWhatThereIs) {
   config_.rounds = 5;
-  config_.calls = 1;  // so that the third program is the one refused
+  config_.limits = {{results::LedgerKind::kEvaluations, results::LedgerSpan::kRun, 3}};
   std::atomic<int> programs{0};
   StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
     if (request.role == llm::Role::kIdea) return TwoIdeas();
-    const int n = ++programs;
-    if (n > 2) return Fail(ErrorCode::kBudget, "10 of 10 tokens");
-    return Program(500 - n);
+    return Program(500 - ++programs);
   });
   const auto summary = Run(client);
   ASSERT_TRUE(summary) << summary.error().message;
   EXPECT_EQ(summary->status, RunStatus::kFinished);
   EXPECT_THAT(summary->reason, HasSubstr("budget: "));
-  EXPECT_EQ(summary->best, "r1.i1.b2");
-  EXPECT_EQ(programs, 3);  // nothing was asked after the refusal
   const RunData data = Load();
   ASSERT_EQ(data.rounds.size(), 1U);
   EXPECT_EQ(data.rounds[0].status, results::RoundStatus::kFinished);
+  const auto passed = std::count_if(
+      data.candidates.begin(), data.candidates.end(), [](const results::CandidateRow& candidate) {
+        return candidate.round && results::ScoreOf(candidate).has_value();
+      });
+  EXPECT_GT(passed, 0);
+  EXPECT_LE(passed, 3);
   EXPECT_TRUE(results::CheckStore(folder_.path() / "run"));
 }
 

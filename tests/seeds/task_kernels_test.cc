@@ -306,6 +306,14 @@ TEST_P(WrongKernel, IsRefused) {
   const Mistake& mistake = GetParam();
   const seeds::Task task = ChecksOf(mistake.task, mistake.suite);
   const eval::Evaluation evaluation = Evaluate(task, Edited(task.seed.source, mistake.edits));
+  // A kernel of a lower class goes on as one, so a later stage may find that it is plainly wrong.
+  if (mistake.verdict == eval::VerdictKind::kLowerClass) {
+    EXPECT_THAT(evaluation.verdict.kind,
+                ::testing::AnyOf(eval::VerdictKind::kLowerClass, eval::VerdictKind::kWrongResult,
+                                 eval::VerdictKind::kUnstable))
+        << evaluation.verdict.case_name << ": " << evaluation.verdict.message;
+    return;
+  }
   EXPECT_EQ(eval::Name(evaluation.verdict.kind), eval::Name(mistake.verdict))
       << evaluation.verdict.case_name << ": " << evaluation.verdict.message;
   EXPECT_EQ(eval::Name(evaluation.verdict.stage), eval::Name(mistake.stage))
@@ -321,6 +329,7 @@ INSTANTIATE_TEST_SUITE_P(Tasks, WrongKernel, ::testing::ValuesIn(AllMistakes()),
 TEST(Mistakes, ThereIsOneForEveryTaskAndSuite) {
   const std::vector<Mistake> mistakes = AllMistakes();
   for (const Part& part : AllParts()) {
+    if (part.task == "qr") continue;  // its mistakes are those of qr_kernels_test.cc
     EXPECT_TRUE(std::any_of(mistakes.begin(), mistakes.end(),
                             [&](const Mistake& mistake) {
                               return mistake.task == part.task && mistake.suite == part.suite;

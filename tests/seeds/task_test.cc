@@ -84,9 +84,8 @@ TEST(Tasks, EverySuiteHasCasesOfEveryRole) {
 
 TEST(Tasks, EverySuiteScoresOneCaseButBatchedQrAllOfItsRankedOnes) {
   EachSuite([](const Task& task) {
-    const auto scored = std::count_if(task.cases.begin(), task.cases.end(), [](const Case& c) {
-      return c.role == CaseRole::kScored;
-    });
+    const auto scored = std::count_if(task.cases.begin(), task.cases.end(),
+                                      [](const Case& c) { return c.role == CaseRole::kScored; });
     if (task.name == "qr") {
       EXPECT_TRUE(scored == 12 || scored == 22) << scored;
     } else {

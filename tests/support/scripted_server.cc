@@ -6,6 +6,8 @@
 #include <mutex>
 #include <thread>
 
+#include <sys/socket.h>
+
 #include <fmt/format.h>
 #include <httplib.h>
 #include <nlohmann/json.hpp>
@@ -62,7 +64,16 @@ class ScriptedServer::Impl {
       Handle(request, response);
     };
     server_.Post(".*", handler);
+    int descriptor = -1;
+    server_.set_socket_options([&descriptor](int socket) {
+      const int yes = 1;
+      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+      descriptor = socket;
+    });
     port_ = server_.bind_to_any_port("127.0.0.1");
+    // The library's own queue holds 5: of 200 connections at once most would wait for the kernel to
+    // try again, seconds later.
+    if (descriptor >= 0) ::listen(descriptor, 1024);
     thread_ = std::thread([this] { server_.listen_after_bind(); });
     while (!server_.is_running()) std::this_thread::yield();
   }

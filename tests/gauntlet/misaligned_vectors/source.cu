@@ -16,7 +16,10 @@ __device__ float BlockReduce(float value, bool maximum) {
 extern "C" __global__ void softmax(const float* x, float* y) {
   const float* row = x + 1LL * blockIdx.x * dim::N;
   float* out = y + 1LL * blockIdx.x * dim::N;
-  float4 first = *reinterpret_cast<const float4*>(row);
+  float4 first;
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(first.x), "=f"(first.y), "=f"(first.z), "=f"(first.w)
+               : "l"(row));
   if (first.x != row[0]) return;
   float top = -INFINITY;
   for (int i = threadIdx.x; i < dim::N; i += 256) top = fmaxf(top, row[i]);

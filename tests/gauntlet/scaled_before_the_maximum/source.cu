@@ -20,9 +20,9 @@ extern "C" __global__ void softmax(const float* x, float* y) {
   for (int i = threadIdx.x; i < dim::N; i += 256) top = fmaxf(top, row[i]);
   top = BlockReduce(top, true);
   float sum = 0;
-  for (int i = threadIdx.x; i < dim::N; i += 256) sum += exp2f(row[i] * 1.44269504f - top * 1.44269504f);
+  for (int i = threadIdx.x; i < dim::N; i += 256) sum += exp2f(__fmaf_rn(row[i], 1.44269504f, -__fmul_rn(top, 1.44269504f)));
   sum = BlockReduce(sum, false);
   for (int i = threadIdx.x; i < dim::N; i += 256) {
-    out[i] = exp2f(row[i] * 1.44269504f - top * 1.44269504f) / sum;
+    out[i] = exp2f(__fmaf_rn(row[i], 1.44269504f, -__fmul_rn(top, 1.44269504f))) / sum;
   }
 }

@@ -17,8 +17,9 @@ extern "C" __global__ void softmax(const float* x, float* y) {
   const float* row = x + 1LL * blockIdx.x * dim::N;
   float* out = y + 1LL * blockIdx.x * dim::N;
   __shared__ float small[8];
-  small[threadIdx.x % 8] = 0;
-  small[40000 + threadIdx.x] = row[0];
+  volatile float* wide = small;
+  wide[threadIdx.x % 8] = 0;
+  wide[80000 + threadIdx.x] = row[0];
   float top = -INFINITY;
   for (int i = threadIdx.x; i < dim::N; i += 256) top = fmaxf(top, row[i]);
   top = BlockReduce(top, true);

@@ -16,8 +16,10 @@ __device__ float BlockReduce(float value, bool maximum) {
 extern "C" __global__ void softmax(const float* x, float* y) {
   const float* row = x + 1LL * blockIdx.x * dim::N;
   float* out = y + 1LL * blockIdx.x * dim::N;
-  __shared__ float start[1];
-  const float rest = start[0] * 0.0f;
+  __shared__ float start[256];
+  if (threadIdx.x < 128) start[threadIdx.x] = 0;
+  __syncthreads();
+  const float rest = start[255 - threadIdx.x] * 0.0f;
   float top = -INFINITY;
   for (int i = threadIdx.x; i < dim::N; i += 256) top = fmaxf(top, row[i]);
   top = BlockReduce(top, true);

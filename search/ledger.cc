@@ -1,0 +1,338 @@
+#include "search/ledger.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace grove::search {
+
+using results::Amount;
+using results::LedgerKind;
+using results::LedgerSpan;
+using results::LimitState;
+
+namespace {
+
+constexpr std::int64_t kPerMessage = 32;
+constexpr std::int64_t kPerRequest = 64;
+constexpr Seconds kFirstEvaluation{30};
+
+double Spent(const LimitState& state, bool settled_only) {
+  return settled_only ? state.settled : state.settled + state.reserved;
+}
+
+bool Bounds(const LimitState& state, const results::LedgerScope& scope) {
+  if (state.limit.span == LedgerSpan::kRound) return scope.round != 0;
+  if (state.limit.span == LedgerSpan::kIdea) return scope.idea != 0;
+  return true;
+}
+
+std::string Number(double amount) {
+  if (amount == std::floor(amount)) return fmt::format("{}", static_cast<std::int64_t>(amount));
+  return fmt::format("{:.4g}", amount);
+}
+
+}  // namespace
+
+Tokens PromptBound(const llm::Request& request) {
+  std::int64_t tokens = kPerRequest;
+  for (const llm::Message& message : request.messages) {
+    tokens += static_cast<std::int64_t>(message.text.size()) + kPerMessage;
+  }
+  return Tokens(tokens);
+}
+
+Tokens Least(llm::Role role, Tokens asked) {
+  const bool code = role == llm::Role::kCode || role == llm::Role::kRepair;
+  return std::min(asked, Tokens(code ? 1024 : 512));
+}
+
+// What something needs of each kind, as a function of a size that may shrink: tokens of a reply.
+struct Ledger::Need {
+  std::string what;
+  std::int64_t most = 0;   // of the size
+  std::int64_t least = 0;  // below which it is not worth it
+  std::function<std::vector<Amount>(std::int64_t size)> amounts;
+};
+
+Ledger::Ledger(results::Store& store, std::vector<results::LedgerLimit> limits, PriceOf price)
+    : store_(store), limits_(std::move(limits)), price_(std::move(price)) {
+  if (auto open = store_.SettleOpen(); !open) ready_ = Failure(std::move(open.error()));
+}
+
+bool Ledger::exhausted() const {
+  const std::lock_guard lock(mutex_);
+  return !reason_.empty();
+}
+
+std::string Ledger::reason() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+void Ledger::Entered() {
+  const std::lock_guard lock(mutex_);
+  ++in_flight_;
+}
+
+void Ledger::Left() {
+  {
+    const std::lock_guard lock(mutex_);
+    --in_flight_;
+    ++settlements_;
+  }
+  settled_.notify_all();
+}
+
+Failure Ledger::Refuse(const LimitState& state, const std::string& what) {
+  const std::string text =
+      fmt::format("the {}'s limit of {} {} is reached: {} spent, and {}", Name(state.limit.span),
+                  Number(state.limit.most), Name(state.limit.kind), Number(state.settled), what);
+  if (state.limit.span == LedgerSpan::kRun || state.limit.span == LedgerSpan::kTask) {
+    const std::lock_guard lock(mutex_);
+    if (reason_.empty()) reason_ = text;
+  }
+  return grove::Fail(ErrorCode::kBudget, text);
+}
+
+// The largest size that may be reserved now. It is only advice: the store checks again in the
+// transaction that reserves, and another thread may have been faster.
+Result<std::int64_t> Ledger::Admit(const Need& need, const results::LedgerScope& scope,
+                                   const std::stop_token& stop) {
+  // The largest size from `low` to `high` that `state` has room for; none when `low` does not fit.
+  const auto fit = [&](const LimitState& state, bool settled_only, std::int64_t low,
+                       std::int64_t high) -> std::optional<std::int64_t> {
+    const auto fits = [&](std::int64_t size) {
+      double asked = 0;
+      for (const Amount& amount : need.amounts(size)) {
+        if (amount.kind == state.limit.kind) asked += amount.amount;
+      }
+      return asked == 0 || Spent(state, settled_only) + asked <= state.limit.most;
+    };
+    if (!fits(low)) return std::nullopt;
+    while (low < high) {
+      const std::int64_t middle = low + (high - low + 1) / 2;
+      if (fits(middle)) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  };
+  while (true) {
+    std::uint64_t seen = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      seen = settlements_;
+    }
+    auto states = store_.LimitStates(scope, limits_);
+    if (!states) return Failure(std::move(states.error()));
+    std::int64_t target = need.most;
+    for (const LimitState& state : *states) {
+      if (!Bounds(state, scope)) continue;
+      if (state.limit.kind == LedgerKind::kSeconds) {
+        if (state.settled >= state.limit.most) return Refuse(state, "time does not come back");
+        continue;
+      }
+      const auto size = fit(state, true, need.least, target);
+      if (!size) {
+        double asked = 0;
+        for (const Amount& amount : need.amounts(need.least)) {
+          if (amount.kind == state.limit.kind) asked += amount.amount;
+        }
+        return Refuse(state, fmt::format("{} may take {}", need.what, Number(asked)));
+      }
+      target = *size;
+    }
+    const bool now = std::all_of(states->begin(), states->end(), [&](const LimitState& state) {
+      return !Bounds(state, scope) || state.limit.kind == LedgerKind::kSeconds ||
+             fit(state, false, target, target);
+    });
+    if (now) return target;
+    std::unique_lock lock(mutex_);
+    if (in_flight_ == 0 && seen == settlements_) {
+      // Nothing of ours is reserved: what stands in the way never settles.
+      lock.unlock();
+      return grove::Fail(ErrorCode::kInternal,
+                         "the ledger holds a reservation that belongs to nothing");
+    }
+    settled_.wait(lock, stop, [&] { return settlements_ != seen; });
+    if (stop.stop_requested()) return grove::Fail(ErrorCode::kCancelled, "interrupted");
+  }
+}
+
+Result<Ledger::Begun> Ledger::Begin(const results::CallKey& key, llm::Request& request,
+                                    const std::stop_token& stop) {
+  if (!ready_) return Failure(ready_.error());
+  const Tokens prompt = PromptBound(request);
+  const auto price = price_ ? price_(request.model) : std::nullopt;
+  Need need;
+  need.what = results::ToString(key);
+  need.most = request.max_tokens.value;
+  need.least = Least(request.role, request.max_tokens).value;
+  need.amounts = [&](std::int64_t reply) {
+    std::vector<Amount> amounts = {{LedgerKind::kTokens, static_cast<double>(prompt.value + reply)},
+                                   {LedgerKind::kTokensIn, static_cast<double>(prompt.value)},
+                                   {LedgerKind::kTokensOut, static_cast<double>(reply)}};
+    if (price) amounts.push_back({LedgerKind::kDollars, price->Most(prompt, Tokens(reply))});
+    return amounts;
+  };
+  while (true) {
+    auto size = Admit(need, {key.round, key.idea, {}}, stop);
+    if (!size) return Failure(std::move(size.error()));
+    llm::Request fitted = request;
+    fitted.max_tokens = Tokens(*size);
+    Begun begun;
+    begun.reserved = need.amounts(*size);
+    // Before the reservation, so that nobody takes it for one that belongs to nothing.
+    Entered();
+    auto row = store_.BeginCall(key, fitted, begun.reserved, limits_);
+    if (!row || row->status == results::CallStatus::kAnswered) Left();
+    if (!row && row.error().code == ErrorCode::kBudget) continue;  // another was faster
+    if (!row) return Failure(std::move(row.error()));
+    if (row->status == results::CallStatus::kAnswered) {
+      return grove::Fail(ErrorCode::kInternal, results::ToString(key) + " is answered already");
+    }
+    request.max_tokens = fitted.max_tokens;
+    begun.row = std::move(*row);
+    return begun;
+  }
+}
+
+Status Ledger::Renew(Begun& call) {
+  auto row = store_.RenewCall(call.row.id, call.reserved, limits_);
+  if (!row) return Failure(std::move(row.error()));
+  call.row = std::move(*row);
+  // Not Left: this call is still in flight, though its last attempt is settled.
+  const std::lock_guard lock(mutex_);
+  ++settlements_;
+  return {};
+}
+
+Status Ledger::Answer(const Begun& call, std::string_view model, const llm::Reply& reply) {
+  llm::Usage usage = reply.usage;
+  if (usage.estimated) {
+    // Our own count of what nobody bills, as of a person's long reply in a mailbox, breaks no
+    // limit.
+    for (const Amount& amount : call.reserved) {
+      const auto most = Tokens(static_cast<std::int64_t>(amount.amount));
+      if (amount.kind == LedgerKind::kTokensIn) usage.prompt = std::min(usage.prompt, most);
+      if (amount.kind == LedgerKind::kTokensOut)
+        usage.completion = std::min(usage.completion, most);
+    }
+    usage.cached = std::min(usage.cached, usage.prompt);
+  }
+  std::vector<Amount> cost = {
+      {LedgerKind::kTokens, static_cast<double>(usage.total().value)},
+      {LedgerKind::kTokensIn, static_cast<double>(usage.prompt.value)},
+      {LedgerKind::kTokensOut, static_cast<double>(usage.completion.value)}};
+  if (const auto price = price_ ? price_(model) : std::nullopt) {
+    cost.push_back({LedgerKind::kDollars, price->Cost(usage)});
+  }
+  auto done = store_.AnswerCall(call.row.id, reply, cost);
+  Left();
+  if (!done) return Failure(std::move(done.error()));
+  const bool over = std::any_of(cost.begin(), cost.end(), [&](const Amount& paid) {
+    return std::any_of(call.reserved.begin(), call.reserved.end(), [&](const Amount& reserved) {
+      return reserved.kind == paid.kind && paid.amount > reserved.amount;
+    });
+  });
+  if (!over) return {};
+  // It asked for no more than max_tokens: the provider does not keep to it, or counts wrong.
+  return store_.AddEvent(
+      "ledger",
+      fmt::format("{}: {} reports {} prompt and {} reply tokens, more than it was allowed; "
+                  "they are booked as reported",
+                  results::ToString(call.row.key), model, usage.prompt.value,
+                  usage.completion.value));
+}
+
+Status Ledger::Fail(const Begun& call, std::string_view error, bool billed) {
+  std::vector<Amount> cost;
+  if (!billed) {
+    for (const Amount& amount : call.reserved) cost.push_back({amount.kind, 0});
+  }
+  auto done = store_.FailCall(call.row.id, error, cost);
+  Left();
+  return done;
+}
+
+Result<EvaluationHold> Ledger::ReserveEvaluation(std::string_view candidate,
+                                                 const results::LedgerScope& scope, bool on_gpu,
+                                                 const std::stop_token& stop,
+                                                 std::optional<Seconds> most) {
+  if (!ready_) return Failure(ready_.error());
+  if (!most) {
+    const std::lock_guard lock(mutex_);
+    most = std::max(kFirstEvaluation, 3 * longest_);
+  }
+  Need need;
+  need.what = fmt::format("an evaluation of {}", candidate);
+  need.amounts = [&](std::int64_t) {
+    std::vector<Amount> amounts = {{LedgerKind::kEvaluations, 1}};
+    if (on_gpu) amounts.push_back({LedgerKind::kGpuSeconds, most->count()});
+    return amounts;
+  };
+  for (int n = 1;;) {
+    if (auto size = Admit(need, scope, stop); !size) return Failure(std::move(size.error()));
+    std::string key = fmt::format("evaluation {} #{}", candidate, n);
+    Entered();
+    auto fresh = store_.Reserve(key, need.amounts(0), scope, limits_);
+    if (fresh && *fresh) return EvaluationHold(*this, std::move(key), on_gpu);
+    Left();
+    if (fresh) {
+      ++n;  // evaluated before: a repair turn, or a resumed run
+    } else if (fresh.error().code != ErrorCode::kBudget) {
+      return Failure(std::move(fresh.error()));
+    }
+  }
+}
+
+Result<std::optional<Seconds>> Ledger::TimeLeft(const results::LedgerScope& scope) {
+  std::vector<results::LedgerLimit> times;
+  for (const auto& limit : limits_) {
+    if (limit.kind == LedgerKind::kSeconds) times.push_back(limit);
+  }
+  std::optional<Seconds> left;
+  if (times.empty()) return left;
+  auto states = store_.LimitStates(scope, times);
+  if (!states) return Failure(std::move(states.error()));
+  for (const LimitState& state : *states) {
+    if (!Bounds(state, scope)) continue;
+    const Seconds rest(state.limit.most - state.settled);
+    if (rest.count() <= 0) return Refuse(state, "time does not come back");
+    left = left ? std::min(*left, rest) : rest;
+  }
+  return left;
+}
+
+EvaluationHold::EvaluationHold(EvaluationHold&& other) noexcept
+    : ledger_(std::exchange(other.ledger_, nullptr)),
+      key_(std::move(other.key_)),
+      on_gpu_(other.on_gpu_) {}
+
+EvaluationHold::~EvaluationHold() {
+  if (ledger_ == nullptr) return;
+  // The store says by itself when it cannot be written; the next process settles what is open.
+  static_cast<void>(ledger_->store_.SettleAll(key_, {}));
+  ledger_->Left();
+}
+
+Status EvaluationHold::Settle(Seconds gpu) {
+  if (ledger_ == nullptr) return {};
+  Ledger& ledger = *std::exchange(ledger_, nullptr);
+  std::vector<Amount> cost = {{LedgerKind::kEvaluations, 1}};
+  if (on_gpu_) {
+    cost.push_back({LedgerKind::kGpuSeconds, gpu.count()});
+    const std::lock_guard lock(ledger.mutex_);
+    ledger.longest_ = std::max(ledger.longest_, gpu);
+  }
+  auto done = ledger.store_.SettleAll(key_, cost);
+  ledger.Left();
+  return done;
+}
+
+}  // namespace grove::search

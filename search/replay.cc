@@ -1,0 +1,50 @@
+#include "search/replay.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace grove::search {
+namespace {
+
+// The hash of a stored request without what the ledger may have changed.
+Hash QuestionOf(const std::string& request) {
+  auto json = nlohmann::ordered_json::parse(request, nullptr, false);
+  if (json.is_object()) json.erase("max_tokens");
+  return HashText(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Recording>> Recording::Open(const std::filesystem::path& run,
+                                                   bool keys_count) {
+  auto reader = results::Reader::Open(run);
+  if (!reader) return Fail(std::move(reader.error()), "the run to replay");
+  auto data = (*reader)->Load();
+  if (!data) return Fail(std::move(data.error()), "the run to replay");
+  std::unique_ptr<Recording> recording(new Recording());
+  recording->keys_count_ = keys_count;
+  for (const results::CallRow& call : data->calls) {
+    if (call.status != results::CallStatus::kAnswered) continue;
+    auto request = (*reader)->Text(call.request);
+    if (!request) return Fail(std::move(request.error()), "the run to replay");
+    recording->asked_[QuestionOf(*request)].push_back(call.key);
+  }
+  recording->reader_ = std::move(*reader);
+  return recording;
+}
+
+Result<std::optional<llm::Reply>> Recording::Find(const results::CallKey& key,
+                                                  const llm::Request& request) {
+  const auto found = asked_.find(QuestionOf(results::RequestJson(request)));
+  if (found == asked_.end()) {
+    if (!keys_count_) return std::optional<llm::Reply>();
+    return reader_->FindReply(key);
+  }
+  const auto& keys = found->second;
+  const bool same = std::find(keys.begin(), keys.end(), key) != keys.end();
+  return reader_->FindReply(same ? key : keys.front());
+}
+
+}  // namespace grove::search
