@@ -291,6 +291,17 @@ Result<EvaluationHold> Ledger::ReserveEvaluation(std::string_view candidate,
   }
 }
 
+Status Ledger::BookGpu(std::string_view candidate, const results::LedgerScope& scope,
+                       Seconds gpu) {
+  if (gpu.count() <= 0) return {};
+  const std::string key = fmt::format("evaluation {} elsewhere", candidate);
+  const Amount amount{LedgerKind::kGpuSeconds, gpu.count()};
+  auto fresh = store_.Reserve(key, std::span(&amount, 1), scope, {});
+  if (!fresh) return Failure(std::move(fresh.error()));
+  if (!*fresh) return {};
+  return store_.SettleAll(key, std::span(&amount, 1));
+}
+
 Result<std::optional<Seconds>> Ledger::TimeLeft(const results::LedgerScope& scope) {
   std::vector<results::LedgerLimit> times;
   for (const auto& limit : limits_) {

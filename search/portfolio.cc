@@ -207,21 +207,21 @@ std::optional<Portfolio> PlanPortfolio(const RunData& data) {
   return portfolio;
 }
 
-Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evaluator& evaluator,
-                    Observer& observer) {
+Result<bool> AddPortfolio(RunTree& tree, RoundId round, int number,
+                          const EvaluateProgram& evaluate, Observer& observer) {
   const RunData& data = tree.data();
   // Its ordinal among its parent's ideas, behind whatever a model may have had.
   constexpr int kOrdinal = 1000;
   const auto portfolio = PlanPortfolio(data);
-  if (!portfolio) return {};
+  if (!portfolio) return true;
   for (const results::IdeaRow& idea : data.ideas) {
-    if (idea.title == portfolio->title && idea.round != round) return {};  // tried before
+    if (idea.title == portfolio->title && idea.round != round) return true;  // tried before
   }
   std::vector<codegen::KernelProgram> programs;
   programs.reserve(portfolio->parts.size());
   std::vector<codegen::CombinePart> parts;
   for (const PortfolioPart& part : portfolio->parts) {
-    if (!part.kernel->source || !part.kernel->plan) return {};
+    if (!part.kernel->source || !part.kernel->plan) return true;
     auto source = tree.store().Text(*part.kernel->source);
     if (!source) return Failure(std::move(source.error()));
     auto plan = tree.store().Text(*part.kernel->plan);
@@ -233,7 +233,11 @@ Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evalua
   }
   auto combined = codegen::Combine(parts);
   // Too large, most likely. The search goes on without it.
-  if (!combined) return tree.store().AddEvent("portfolio", combined.error().message);
+  if (!combined) {
+    auto noted = tree.store().AddEvent("portfolio", combined.error().message);
+    if (!noted) return Failure(std::move(noted.error()));
+    return true;
+  }
 
   results::IdeaDraft draft;
   draft.title = portfolio->title;
@@ -247,20 +251,26 @@ Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evalua
   if (!idea) return Failure(std::move(idea.error()));
   auto candidate = tree.Request(*idea, 1);
   if (!candidate) return Failure(std::move(candidate.error()));
-  if (candidate->evaluation) return {};
+  if (candidate->evaluation) return true;
   results::ProgramDraft program;
   program.source = combined->source;
   program.plan = combined->plan_json;
   program.identity = combined->identity();
-  if (auto done = tree.Receive(candidate->id, program); !done) return done;
-  auto evaluation = evaluator.Evaluate(*combined);
-  if (!evaluation) return Fail(std::move(evaluation.error()), "evaluating a combination");
-  if (auto done = tree.Conclude(candidate->id, ToRow(*evaluation)); !done) return done;
+  if (auto done = tree.Receive(candidate->id, program); !done) {
+    return Failure(std::move(done.error()));
+  }
+  auto found = evaluate(candidate->name, *combined);
+  if (!found) return Fail(std::move(found.error()), "evaluating a combination");
+  const std::optional<eval::Evaluation>& evaluation = *found;
+  if (!evaluation) return false;
+  if (auto done = tree.Conclude(candidate->id, ToRow(*evaluation)); !done) {
+    return Failure(std::move(done.error()));
+  }
   observer.Line(fmt::format("  {:<10} {}{}  {}", candidate->name,
                             eval::Name(evaluation->verdict.kind),
                             evaluation->score ? "  " + results::FormatTime(*evaluation->score) : "",
                             results::Visible(portfolio->title)));
-  return {};
+  return true;
 }
 
 }  // namespace grove::search

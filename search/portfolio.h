@@ -3,6 +3,7 @@
 // checked and timed, kept or pruned by the policy.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,8 +36,11 @@ std::optional<Portfolio> PlanPortfolio(const results::RunData& data);
 
 // Builds, evaluates and records the combination as a candidate of the round, when there is one to
 // build that the run has not tried. `number`: of its idea in the round. Called again after a kill
-// it does what is left. REQUIRES: nothing else writes to the tree.
-Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evaluator& evaluator,
-                    Observer& observer);
+// it does what is left. `evaluate` gives no value for what is awaited from another machine; then it
+// is false, and to be called again. REQUIRES: nothing else writes to the tree.
+using EvaluateProgram = std::function<Result<std::optional<eval::Evaluation>>(
+    const std::string& name, const codegen::KernelProgram& program)>;
+Result<bool> AddPortfolio(RunTree& tree, RoundId round, int number,
+                          const EvaluateProgram& evaluate, Observer& observer);
 
 }  // namespace grove::search
