@@ -223,7 +223,7 @@ std::string DescribeDevice(const DeviceFacts& d) {
   if (d.arch.starts_with("sm_9")) {
     text +=
         "instructions beyond the older ones: cp.async, TMA (cp.async.bulk, tensor maps), mbarrier, "
-        "wgmma with sm_90a, clusters of up to 8 blocks with distributed shared memory, "
+        "wgmma, clusters of up to 8 blocks with distributed shared memory, "
         "setmaxnreg, programmatic dependent launch\n";
   }
   text += "memory is moved in sectors of 32 bytes, lines of 128; a thread loads up to 16 bytes at "

@@ -365,7 +365,8 @@ struct Round::Impl {
               ? std::move(done.error())
               : Error{done.error().code, "evaluating: " + done.error().message});
     }
-    for (const SlotPtr& waiting : programs.Finish(identity, row)) {
+    for (const SlotPtr& waiting :
+         judged_now ? programs.Finish(identity, row) : programs.GiveUp(identity)) {
       if (judged_now) {
         Judge(waiting, row);
       } else if (done) {
