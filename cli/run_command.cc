@@ -18,6 +18,7 @@
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
 #include "cli/known_baselines.h"
+#include "cli/profiler.h"
 #include "cli/spending.h"
 #include "cli/terminal.h"
 #include "codegen/program.h"
@@ -218,8 +219,9 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
     if (auto compared = CompareMembers(bench, store, observer); !compared) {
       return Complain(compared.error());
     }
-    const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
-                                    store,      observer};
+    const search::SearchParts parts{
+        bench.task, *bench.evaluator, *bench.device, client,
+        store,      observer,         nullptr,       ProfilerOf(bench, config.seed)};
     log.To(&observer);
     auto done = search::RunSteered(parts, config, common.stop);
     log.To(nullptr);
@@ -271,14 +273,21 @@ int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, in
       !running) {
     return Complain(running.error());
   }
+  // Goals may be about them.
+  if (auto set = (*store)->SetBaselines(KnownBaselines(**bench, common)); !set) {
+    return Complain(set.error());
+  }
   config.rounds = rounds;
   TerminalObserver observer(stderr, common.quiet);
-  const search::SearchParts parts{
-      (*bench)->task, *(*bench)->evaluator, *(*bench)->device, **client, **store, observer};
+  const search::SearchParts parts{(*bench)->task,    *(*bench)->evaluator,
+                                  *(*bench)->device, **client,
+                                  **store,           observer,
+                                  nullptr,           ProfilerOf(**bench, config.seed)};
   auto summary = search::RunSteered(parts, config, common.stop);
   if (!summary) return Complain(summary.error());
   if (summary->status != results::RunStatus::kFinished) return kExitInterrupted;
-  if (summary->rounds < rounds || rounds >= whole.rounds) return kExitDone;  // it has ended
+  // It has ended.
+  if (summary->spent || summary->rounds < rounds || rounds >= whole.rounds) return kExitDone;
   if (auto waits =
           (*store)->SetStatus(results::RunStatus::kStopped, "waits for its turn in the batch");
       !waits) {

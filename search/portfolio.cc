@@ -1,6 +1,7 @@
 #include "search/portfolio.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <set>
@@ -207,8 +208,9 @@ std::optional<Portfolio> PlanPortfolio(const RunData& data) {
   return portfolio;
 }
 
-Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evaluator& evaluator,
-                    Observer& observer) {
+Status AddPortfolio(const PortfolioParts& with, RoundId round, int number,
+                    const std::stop_token& stop) {
+  RunTree& tree = with.tree;
   const RunData& data = tree.data();
   // Its ordinal among its parent's ideas, behind whatever a model may have had.
   constexpr int kOrdinal = 1000;
@@ -216,6 +218,12 @@ Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evalua
   if (!portfolio) return {};
   for (const results::IdeaRow& idea : data.ideas) {
     if (idea.title == portfolio->title && idea.round != round) return {};  // tried before
+  }
+  const auto begun = std::find_if(data.ideas.begin(), data.ideas.end(),
+                                  [&](const auto& idea) { return idea.title == portfolio->title; });
+  if (begun != data.ideas.end()) {  // before a kill
+    const auto siblings = tree.SiblingsOf(begun->id);
+    if (!siblings.empty() && siblings[0]->evaluation) return {};
   }
   std::vector<codegen::KernelProgram> programs;
   programs.reserve(portfolio->parts.size());
@@ -235,6 +243,12 @@ Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evalua
   // Too large, most likely. The search goes on without it.
   if (!combined) return tree.store().AddEvent("portfolio", combined.error().message);
 
+  auto hold = with.ledger.ReserveEvaluation(
+      "combination", {data.Find(round)->index, number, CallId()}, with.on_gpu, stop);
+  if (!hold) {
+    if (hold.error().code != ErrorCode::kBudget) return Failure(std::move(hold.error()));
+    return tree.store().AddEvent("portfolio", hold.error().message);
+  }
   results::IdeaDraft draft;
   draft.title = portfolio->title;
   draft.category = "control flow and indexing";
@@ -247,19 +261,21 @@ Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evalua
   if (!idea) return Failure(std::move(idea.error()));
   auto candidate = tree.Request(*idea, 1);
   if (!candidate) return Failure(std::move(candidate.error()));
-  if (candidate->evaluation) return {};
   results::ProgramDraft program;
   program.source = combined->source;
   program.plan = combined->plan_json;
   program.identity = combined->identity();
   if (auto done = tree.Receive(candidate->id, program); !done) return done;
-  auto evaluation = evaluator.Evaluate(*combined);
+  const auto start = std::chrono::steady_clock::now();
+  auto evaluation = with.evaluator.Evaluate(*combined);
+  const Seconds took = std::chrono::steady_clock::now() - start;
   if (!evaluation) return Fail(std::move(evaluation.error()), "evaluating a combination");
+  if (auto paid = hold->Settle(with.on_gpu ? took : Seconds(0)); !paid) return paid;
   if (auto done = tree.Conclude(candidate->id, ToRow(*evaluation)); !done) return done;
-  observer.Line(fmt::format("  {:<10} {}{}  {}", candidate->name,
-                            eval::Name(evaluation->verdict.kind),
-                            evaluation->score ? "  " + results::FormatTime(*evaluation->score) : "",
-                            results::Visible(portfolio->title)));
+  with.observer.Line(
+      fmt::format("  {:<10} {}{}  {}", candidate->name, eval::Name(evaluation->verdict.kind),
+                  evaluation->score ? "  " + results::FormatTime(*evaluation->score) : "",
+                  results::Visible(portfolio->title)));
   return {};
 }
 

@@ -19,6 +19,7 @@
 #include "results/store.h"
 #include "search/config.h"
 #include "search/observer.h"
+#include "search/profiling.h"
 #include "seeds/task.h"
 
 namespace grove::search {
@@ -34,11 +35,13 @@ struct SearchParts {
   results::Store& store;
   Observer& observer;
   Steering* steering = nullptr;  // what the user tells a live run (search/steering.h); may be none
+  Profiler profiler = {};        // for kernels of the frontier on a GPU; may be empty
 };
 
 struct SearchSummary {
   results::RunStatus status = results::RunStatus::kFinished;
   std::string reason;  // why it ended, in words
+  bool spent = false;  // a limit of its budget is why
   int rounds = 0;      // finished
   std::string best;    // name of the best kernel
   std::optional<Nanoseconds> best_time, seed_time;

@@ -101,7 +101,7 @@ Result<SearchSummary> RunSteered(const SearchParts& parts, const SearchConfig& c
                                  std::stop_token stop) {
   Steering steering(parts.store, parts.observer, std::move(stop));
   SearchParts steered{parts.task,  parts.evaluator, parts.device, parts.client,
-                      parts.store, parts.observer,  &steering};
+                      parts.store, parts.observer,  &steering,    parts.profiler};
   auto summary = RunSearch(steered, config, steering.stop_now());
   if (!summary || summary->status != results::RunStatus::kInterrupted || !steering.stopping()) {
     return summary;
