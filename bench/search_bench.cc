@@ -1,5 +1,6 @@
-// The search's pipeline with devices and models of known durations: how busy it keeps the evaluator,
-// and what a candidate costs in bookkeeping as the run grows (docs/search.md has the figures).
+// The search's pipeline with devices and models of known durations: how busy it keeps the
+// evaluator, and what a candidate costs in bookkeeping as the run grows (docs/search.md has the
+// figures).
 //
 //   search_bench busy         share of the time in which the (one) timing stage is at work
 //   search_bench bookkeeping  10,000 candidates that cost nothing to write or to evaluate
@@ -82,8 +83,9 @@ std::string Answer(const llm::Request& request, std::atomic<int>& counter) {
                                              "asynchrony and latency hiding"};
     std::string reply = "{\"ideas\": [";
     for (int i = 0; i < 8; ++i) {
-      reply += fmt::format(R"({}{{"title": "plan{}x{}", "category": "{}", "rationale": "because"}})",
-                           i == 0 ? "" : ", ", n, i, kKinds[i % 4]);
+      reply +=
+          fmt::format(R"({}{{"title": "plan{}x{}", "category": "{}", "rationale": "because"}})",
+                      i == 0 ? "" : ", ", n, i, kKinds[i % 4]);
     }
     return reply + "]}";
   }
@@ -130,16 +132,17 @@ int Busy() {
   const SystemClock clock;
   RoundObserver observer;
   auto evaluator = Must(eval::Evaluator::Create(task, compiler, device, {}));
-  auto store =
-      Must(results::Store::Create(folder.path(), MakeRunStart("busy", task, config, "bench"), clock));
+  auto store = Must(
+      results::Store::Create(folder.path(), MakeRunStart("busy", task, config, "bench"), clock));
   const SearchParts parts{task, *evaluator, device, client, *store, observer};
   Must(RunSearch(parts, config, {}));
   const double wall = Seconds(device.first, device.last);
-  fmt::print("{} timings of {} ms in {:.2f} s: the timing stage is busy {:.1f}% of the time\n"
-             "(replies after 200 ms, compiling 10 ms a case, checks 2 ms a case; {} rounds, so {} "
-             "times the pipeline ran empty for want of a frontier)\n",
-             device.timings - 1, device.time.count(), wall, 100 * device.busy / wall, config.rounds,
-             config.rounds - 1);
+  fmt::print(
+      "{} timings of {} ms in {:.2f} s: the timing stage is busy {:.1f}% of the time\n"
+      "(replies after 200 ms, compiling 10 ms a case, checks 2 ms a case; {} rounds, so {} "
+      "times the pipeline ran empty for want of a frontier)\n",
+      device.timings - 1, device.time.count(), wall, 100 * device.busy / wall, config.rounds,
+      config.rounds - 1);
   return device.busy / wall >= 0.9 ? 0 : 1;
 }
 
@@ -155,9 +158,8 @@ int Bookkeeping(int candidates, bool survive_power_loss) {
   testing::FakeCompiler compiler;
   testing::FakeDevice device;
   std::atomic<int> counter{0};
-  testing::ScriptedClient client([&](const llm::Request& request) -> Result<std::string> {
-    return Answer(request, counter);
-  });
+  testing::ScriptedClient client(
+      [&](const llm::Request& request) -> Result<std::string> { return Answer(request, counter); });
   testing::ScratchFolder folder;
   const SystemClock clock;
   RoundObserver observer;
@@ -175,11 +177,12 @@ int Bookkeeping(int candidates, bool survive_power_loss) {
   };
   const std::size_t rounds = observer.ends.size() - 1;
   const std::size_t thousand = static_cast<std::size_t>((1000 + per_round - 1) / per_round);
-  fmt::print("{} candidates, {}: {:.3f} ms each in the first thousand, {:.3f} ms in the last, {:.3f} "
-             "ms over all\n",
-             rounds * static_cast<std::size_t>(per_round),
-             survive_power_loss ? "synced to disk" : "written without a sync", cost(0, thousand),
-             cost(rounds - thousand, rounds), cost(0, rounds));
+  fmt::print(
+      "{} candidates, {}: {:.3f} ms each in the first thousand, {:.3f} ms in the last, {:.3f} "
+      "ms over all\n",
+      rounds * static_cast<std::size_t>(per_round),
+      survive_power_loss ? "synced to disk" : "written without a sync", cost(0, thousand),
+      cost(rounds - thousand, rounds), cost(0, rounds));
   return 0;
 }
 

@@ -16,8 +16,8 @@
 #include "cli/exit_code.h"
 #include "cli/inspect_app.h"
 #include "cli/interrupt.h"
-#include "cli/rank_command.h"
 #include "cli/package_command.h"
+#include "cli/rank_command.h"
 #include "cli/steer_app.h"
 
 namespace grove::cli {

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <mutex>
 #include <system_error>
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
@@ -68,6 +69,7 @@ Result<std::vector<std::pair<std::string, std::string>>> FilesOf(const fs::path&
 Result<std::vector<eval::PackagedProgram>> IncumbentsOf(results::Store& store,
                                                         const results::RunData& data) {
   std::vector<const results::CandidateRow*> rows;
+  // In order of place: the first has won its contests.
   for (const results::FrontierRow& row : data.frontier) {
     if (row.round == data.frontier.back().round) rows.push_back(data.Find(row.candidate));
   }
@@ -76,9 +78,6 @@ Result<std::vector<eval::PackagedProgram>> IncumbentsOf(results::Store& store,
   }
   std::erase_if(rows, [](const auto* row) {
     return row == nullptr || !results::ScoreOf(*row) || !row->source || !row->plan;
-  });
-  std::sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
-    return *results::ScoreOf(*a) < *results::ScoreOf(*b);
   });
   if (rows.size() > kIncumbents) rows.resize(kIncumbents);
   std::vector<eval::PackagedProgram> programs;
@@ -192,6 +191,13 @@ class PackageRun {
   const eval::PackageResult& result() const { return result_; }
 
  private:
+  struct Challenger {
+    const codegen::KernelProgram* program;
+    std::string name;
+    Hash identity;
+    Nanoseconds score;
+  };
+
   void Take(std::size_t index, Result<std::optional<eval::Evaluation>> done,
             search::Observer& observer) {
     const std::scoped_lock lock(mutex_);
@@ -215,42 +221,54 @@ class PackageRun {
   void Compare(const Workbench& bench, const std::vector<codegen::KernelProgram>& programs,
                search::Observer& observer) {
     if (package_.incumbents.empty()) return;
-    const auto incumbent = codegen::MakeProgram(package_.incumbents.front().source,
-                                                package_.incumbents.front().plan);
+    const auto incumbent =
+        codegen::MakeProgram(package_.incumbents.front().source, package_.incumbents.front().plan);
     if (!incumbent) return;
-    struct Challenger {
-      const codegen::KernelProgram* program;
-      std::string name;
-      Hash identity;
-      Nanoseconds score;
-    };
     std::vector<Challenger> challengers;
     for (const auto& item : result_.evaluations) {
       if (!item.evaluation.verdict.passed() || !item.evaluation.score) continue;
       for (std::size_t i = 0; i < programs.size(); ++i) {
         if (package_.programs[i].identity != item.identity) continue;
-        challengers.push_back({&programs[i], package_.programs[i].name, item.identity,
-                               *item.evaluation.score});
+        challengers.push_back(
+            {&programs[i], package_.programs[i].name, item.identity, *item.evaluation.score});
         break;
       }
     }
     std::sort(challengers.begin(), challengers.end(),
               [](const auto& a, const auto& b) { return a.score < b.score; });
     if (challengers.size() > kChallengers) challengers.resize(kChallengers);
+    // Each beside the incumbent, and the others beside the fastest: what a search may ask for.
+    const Challenger* fastest = nullptr;
     for (const Challenger& challenger : challengers) {
-      // Its time of the other day decides only whether to look closer.
       if (challenger.identity == package_.incumbents.front().identity) continue;
-      auto pairs = bench.evaluator->ComparePair(*incumbent, *challenger.program);
-      if (!pairs) {
-        observer.Line(fmt::format("  {} beside {}: {}", challenger.name,
-                                  package_.incumbents.front().name, pairs.error().message));
-        continue;
+      const double ratio = Contest(bench, *incumbent, package_.incumbents.front().name,
+                                   package_.incumbents.front().identity, challenger, observer);
+      if (ratio > kNear) break;  // the ones after it are slower still
+      if (fastest == nullptr) {
+        fastest = &challenger;
+      } else if (challenger.score / fastest->score < kNear) {
+        Contest(bench, *fastest->program, fastest->name, fastest->identity, challenger, observer);
       }
-      const bool far = !pairs->empty() && pairs->front().outcome.ratio > kNear;
-      result_.contests.push_back(
-          {package_.incumbents.front().identity, challenger.identity, std::move(*pairs)});
-      if (far) break;  // the ones after it are slower still
     }
+  }
+
+  // The challenger's time over the incumbent's; infinite when they could not be measured.
+  double Contest(const Workbench& bench, const codegen::KernelProgram& incumbent,
+                 const std::string& name, const Hash& identity, const Challenger& challenger,
+                 search::Observer& observer) {
+    auto pairs = bench.evaluator->ComparePair(incumbent, *challenger.program);
+    if (!pairs || pairs->empty()) {
+      if (!pairs) {
+        observer.Line(
+            fmt::format("  {} beside {}: {}", challenger.name, name, pairs.error().message));
+      }
+      return std::numeric_limits<double>::infinity();
+    }
+    const double ratio = pairs->front().outcome.ratio;
+    observer.Line(
+        fmt::format("  {:<10} beside {}: {:.3f} of its time", challenger.name, name, ratio));
+    result_.contests.push_back({identity, challenger.identity, std::move(*pairs)});
+    return ratio;
   }
 
   Status Write() { return WriteFileAtomic(output_, Encode(result_)); }
@@ -357,8 +375,8 @@ Result<std::string> PackAwaited(Elsewhere& elsewhere, results::Store& store,
   auto packed = elsewhere.Pack(std::move(draft));
   if (!packed) return Failure(std::move(packed.error()));
   if (packed->fresh) {
-    auto noted = store.AddEvent("package", fmt::format("package {:04}: {} programs",
-                                                       packed->number, packed->programs));
+    auto noted = store.AddEvent(
+        "package", fmt::format("package {:04}: {} programs", packed->number, packed->programs));
     if (!noted) return Failure(std::move(noted.error()));
   }
   const std::string file = packed->file.string();
@@ -375,9 +393,9 @@ int EvalPackageCommand(const EvalPackageOptions& options, const Common& common) 
     std::error_code error;
     fs::create_directories(options.output, error);
     if (error) {
-      return Complain({ErrorCode::kResource, fmt::format("cannot make {}: {}",
-                                                         options.output.string(),
-                                                         error.message())});
+      return Complain(
+          {ErrorCode::kResource,
+           fmt::format("cannot make {}: {}", options.output.string(), error.message())});
     }
   }
   // One that fails does not hold up the others.
@@ -431,8 +449,8 @@ int AbsorbCommand(const AbsorbOptions& options, const Common& common) {
 }
 
 PackageApp::PackageApp(CLI::App& app) {
-  eval_app_ = app.add_subcommand("eval-package",
-                                 "evaluate what a search on another machine has packed");
+  eval_app_ =
+      app.add_subcommand("eval-package", "evaluate what a search on another machine has packed");
   eval_app_->add_option("packages", eval_.packages, "files NNNN.package")
       ->required()
       ->check(CLI::ExistingFile);

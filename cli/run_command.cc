@@ -19,6 +19,7 @@
 #include "cli/find_run.h"
 #include "cli/known_baselines.h"
 #include "cli/package_command.h"
+#include "cli/profiler.h"
 #include "cli/spending.h"
 #include "cli/terminal.h"
 #include "codegen/program.h"
@@ -228,6 +229,7 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
       return Complain(compared.error());
     }
     search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client, store, observer};
+    parts.profiler = ProfilerOf(bench, config.seed);
     parts.elsewhere = elsewhere.get();
     log.To(&observer);
     auto done = search::RunSteered(parts, config, common.stop);
@@ -287,14 +289,21 @@ int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, in
       !running) {
     return Complain(running.error());
   }
+  // Goals may be about them.
+  if (auto set = (*store)->SetBaselines(KnownBaselines(**bench, common)); !set) {
+    return Complain(set.error());
+  }
   config.rounds = rounds;
   TerminalObserver observer(stderr, common.quiet);
-  const search::SearchParts parts{
-      (*bench)->task, *(*bench)->evaluator, *(*bench)->device, **client, **store, observer};
+  const search::SearchParts parts{(*bench)->task,    *(*bench)->evaluator,
+                                  *(*bench)->device, **client,
+                                  **store,           observer,
+                                  nullptr,           ProfilerOf(**bench, config.seed)};
   auto summary = search::RunSteered(parts, config, common.stop);
   if (!summary) return Complain(summary.error());
   if (summary->status != results::RunStatus::kFinished) return kExitInterrupted;
-  if (summary->rounds < rounds || rounds >= whole.rounds) return kExitDone;  // it has ended
+  // It has ended.
+  if (summary->spent || summary->rounds < rounds || rounds >= whole.rounds) return kExitDone;
   if (auto waits =
           (*store)->SetStatus(results::RunStatus::kStopped, "waits for its turn in the batch");
       !waits) {
@@ -311,8 +320,8 @@ RunOne BatchRunner(const Common& common) {
 
 int StartBatch(const RunOptions& options, search::SearchConfig config, const Common& common) {
   if (!config.until.empty()) {
-    return Complain({ErrorCode::kInvalidInput,
-                     "--until evaluate is for one task: start a run for each"});
+    return Complain(
+        {ErrorCode::kInvalidInput, "--until evaluate is for one task: start a run for each"});
   }
   search::BatchSpec spec;
   if (!options.batch.empty()) {

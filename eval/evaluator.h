@@ -82,7 +82,7 @@ struct Evaluation {
 };
 
 struct EvaluatorOptions {
-  std::uint64_t seed = 1;      // of every input; the verdict's payload names the draw
+  std::uint64_t seed = 1;       // of every input; the verdict's payload names the draw
   std::string arch = "sm_90a";  // compilation target
   // Names of the scored cases to time; empty = all of them.
   std::vector<std::string> cases;

@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <zstd.h>
+#include <nlohmann/json.hpp>
 
 #include "codegen/program.h"
 
@@ -230,12 +230,13 @@ void Fields(A& a, PackageResult& r) {
   a("baselines", r.baselines);
 }
 
-// --- words ----------------------------------------------------------------------------------------
+// --- words
+// ----------------------------------------------------------------------------------------
 
-constexpr Stage kStages[] = {Stage::kParse,     Stage::kCompile,     Stage::kSmoke,
-                             Stage::kSweep,     Stage::kStability,   Stage::kDeterminism,
-                             Stage::kEdge,      Stage::kIntegrity,   Stage::kTiming,
-                             Stage::kRecheck,   Stage::kScreen};
+constexpr Stage kStages[] = {Stage::kParse,   Stage::kCompile,   Stage::kSmoke,
+                             Stage::kSweep,   Stage::kStability, Stage::kDeterminism,
+                             Stage::kEdge,    Stage::kIntegrity, Stage::kTiming,
+                             Stage::kRecheck, Stage::kScreen};
 
 std::string_view Word(VerdictKind kind) { return Name(kind); }
 std::string_view Word(Stage stage) { return Name(stage); }
@@ -270,8 +271,8 @@ bool FromWord(std::string_view word, seeds::PrecisionClass& c) {
   return found.has_value();
 }
 bool FromWord(std::string_view word, PairOutcome::Result& result) {
-  for (const auto r : {PairOutcome::Result::kFaster, PairOutcome::Result::kSlower,
-                       PairOutcome::Result::kTie}) {
+  for (const auto r :
+       {PairOutcome::Result::kFaster, PairOutcome::Result::kSlower, PairOutcome::Result::kTie}) {
     if (Word(r) != word) continue;
     result = r;
     return true;
@@ -334,7 +335,8 @@ class Writer {
   Json json_ = Json::object();
 };
 
-// --- reading --------------------------------------------------------------------------------------
+// --- reading
+// --------------------------------------------------------------------------------------
 
 // Notes the first field that does not fit; the rest keeps what it has.
 class JsonReader {
@@ -442,7 +444,8 @@ class JsonReader {
   std::string& problem_;
 };
 
-// --- the file -------------------------------------------------------------------------------------
+// --- the file
+// -------------------------------------------------------------------------------------
 
 template <typename T>
 std::string EncodeAs(std::string_view what, const T& value) {
@@ -468,15 +471,17 @@ Result<T> DecodeAs(std::string_view what, std::string_view file) {
                                                    : "its first line is another");
   }
   if (line.substr(prefix.size()) != fmt::to_string(kVersion)) {
-    return NoFile(what, fmt::format("it has version {}, this program reads version {}; use the same "
-                                    "grove on both machines",
-                                    line.substr(prefix.size()), kVersion));
+    return NoFile(what,
+                  fmt::format("it has version {}, this program reads version {}; use the same "
+                              "grove on both machines",
+                              line.substr(prefix.size()), kVersion));
   }
   const std::string_view rest = file.substr(std::min(line.size() + 1, file.size()));
   if (rest.size() < kHashDigits + 1 || rest[kHashDigits] != '\n') return NoFile(what, "cut off");
   const std::string_view packed = rest.substr(kHashDigits + 1);
   if (HashText(packed).Hex() != rest.substr(0, kHashDigits)) {
-    return NoFile(what, "it is damaged or cut off (its content does not have its hash); copy it again");
+    return NoFile(what,
+                  "it is damaged or cut off (its content does not have its hash); copy it again");
   }
   const unsigned long long size = ZSTD_getFrameContentSize(packed.data(), packed.size());
   if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > kLargest) {
@@ -498,18 +503,21 @@ Result<T> DecodeAs(std::string_view what, std::string_view file) {
 // A name that stays a plain file of one folder.
 bool PlainName(std::string_view name) {
   return !name.empty() && name.size() <= 100 && name.front() != '.' &&
-         name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
              std::string_view::npos;
 }
 
 // The identity is recomputed: it is what the run finds the evaluation by.
 Status CheckProgram(const PackagedProgram& p) {
   const auto program = codegen::MakeProgram(p.source, p.plan);
-  if (!program) return NoFile(kPackage, fmt::format("program {}: {}", p.name, program.error().message));
+  if (!program)
+    return NoFile(kPackage, fmt::format("program {}: {}", p.name, program.error().message));
   if (program->identity() != p.identity) {
-    return NoFile(kPackage, fmt::format("program {} is not the one its identity names; use the same "
-                                        "grove on both machines",
-                                        p.name));
+    return NoFile(kPackage,
+                  fmt::format("program {} is not the one its identity names; use the same "
+                              "grove on both machines",
+                              p.name));
   }
   return {};
 }

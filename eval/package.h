@@ -5,9 +5,9 @@
 //
 // A file is one line "grove <what> <version>", one line with the XXH3-128 of the rest in hex (a
 // damaged copy is found, a forged one is not), and a JSON document compressed by zstd. JSON because
-// people look into such files (`tail -n +3 FILE | zstd -d`); one file because what has to be carried
-// through an air gap in two parts arrives in one. A package holds its task whole, so that both
-// machines judge by the same definition. Thread-safety: plain values and pure functions.
+// people look into such files (`tail -n +3 FILE | zstd -d`); one file because what has to be
+// carried through an air gap in two parts arrives in one. A package holds its task whole, so that
+// both machines judge by the same definition. Thread-safety: plain values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ struct PackagedProgram {
 
 // What is to be evaluated.
 struct EvaluationPackage {
-  std::string run;             // its name, for people
-  Hash run_key;                // of the run itself, whatever its folder is called
-  int number = 0;              // of the package in the run, from 1
-  std::string version;         // of the program that packed
-  std::string task;            // its name
+  std::string run;      // its name, for people
+  Hash run_key;         // of the run itself, whatever its folder is called
+  int number = 0;       // of the package in the run, from 1
+  std::string version;  // of the program that packed
+  std::string task;     // its name
   std::vector<std::pair<std::string, std::string>> files;  // of the task's folder: name, content
-  std::string suite;               // of the task; empty = its default
+  std::string suite;                                       // of the task; empty = its default
   std::vector<std::string> cases;  // that are timed; empty = the scored ones
   std::string gpu;                 // that the search is for, "H200"
   std::uint64_t seed = 1;          // of every input
@@ -52,8 +52,8 @@ struct PackageResult {
   std::string run;
   Hash run_key;
   int number = 0;
-  Hash package;         // HashText of the package's file
-  std::string version;  // of the program that evaluated
+  Hash package;           // HashText of the package's file
+  std::string version;    // of the program that evaluated
   bool complete = false;  // every program is in `evaluations`
   std::vector<GpuIdentity> gpus;
   std::vector<std::pair<std::string, std::string>> environment;  // key and value, for the run

@@ -79,4 +79,17 @@ void Programs::Restore(const Hash& identity, CandidateId holder,
   if (row.verdict.passed()) entry->holder = holder;
 }
 
+Result<codegen::KernelProgram> ProgramOf(const RunTree& tree, const results::CandidateRow& row) {
+  if (!row.source || !row.plan) {
+    return Fail(ErrorCode::kInternal, row.name + " passed and has no program");
+  }
+  auto source = tree.store().Text(*row.source);
+  if (!source) return Failure(std::move(source.error()));
+  auto plan = tree.store().Text(*row.plan);
+  if (!plan) return Failure(std::move(plan.error()));
+  auto program = codegen::MakeProgram(*source, *plan);
+  if (!program) return Fail(std::move(program.error()), "reading " + row.name);
+  return program;
+}
+
 }  // namespace grove::search

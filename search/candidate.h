@@ -14,6 +14,7 @@
 #include "llm/client.h"
 #include "results/rows.h"
 #include "results/store.h"
+#include "search/run_tree.h"
 
 namespace grove::search {
 
@@ -74,5 +75,8 @@ class Programs {
   std::mutex mutex_;
   std::map<Hash, std::shared_ptr<Entry>> entries_;
 };
+
+// The stored program of a candidate that passed. kInternal when there is none.
+Result<codegen::KernelProgram> ProgramOf(const RunTree& tree, const results::CandidateRow& row);
 
 }  // namespace grove::search

@@ -43,6 +43,8 @@ constexpr IntField kInts[] = {
      "percent of a round after which the next round's ideas are asked for"},
     {"reserve", &SearchConfig::reserve, 0, 16,
      "places for promising but slower kernels, beside the frontier"},
+    {"counters", &SearchConfig::counters, 0, 1,
+     "1: profile the kernels of the frontier on a GPU, for the prompts"},
     {"screen", &SearchConfig::screen, 0, 1,
      "1: run every candidate in the emulator before it reaches a GPU"},
 };
@@ -60,6 +62,9 @@ constexpr TextField kTexts[] = {
      "who writes: playbook, mailbox, openai:NAME or anthropic:NAME (docs/models.md)"},
     {"policy", &SearchConfig::policy,
      "which kernels seed the next round: beam, greedy, islands or puct"},
+    {"ensemble", &SearchConfig::ensemble,
+     "which of several models is asked: by their weights, or bandit (what each gained for its "
+     "tokens)"},
     {"device", &SearchConfig::device, "auto, emulator, cuda, cuda:N, cuda:0,1 or all"},
     {"gpu", &SearchConfig::gpu, "the GPU whose time is modelled (grove devices)"},
     {"tasks", &SearchConfig::tasks, "folder of the tasks"},
@@ -256,8 +261,13 @@ Status Validate(const SearchConfig& config) {
     return Bad(fmt::format("until is '{}'; it can be 'evaluate' or empty", config.until));
   }
   if (!config.until.empty() && config.device != "auto" && config.device != "emulator") {
-    return Bad("until evaluate leaves the device to another machine: leave --device out, and name "
-               "its GPU with --gpu");
+    return Bad(
+        "until evaluate leaves the device to another machine: leave --device out, and name "
+        "its GPU with --gpu");
+  }
+  if (config.ensemble != "weights" && config.ensemble != "bandit") {
+    const std::vector<std::string> known = {"weights", "bandit"};
+    return Bad(UnknownName("ensemble", config.ensemble, known));
   }
   return CheckModels(config);
 }

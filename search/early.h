@@ -1,10 +1,12 @@
-// The next round's ideas asked for before a round is over (`eager`): once every idea of the round is
-// known and the first share of its candidates, by number, has its verdicts, the frontier is chosen
-// from those and ideas are asked for its kernels. When the round is over the frontier is chosen from
-// all of it; an early answer is used where its kernel is in, and was paid in vain where it is not.
+// The next round's ideas asked for before a round is over (`eager`): once every idea of the round
+// is known and the first share of its candidates, by number, has its verdicts, the frontier is
+// chosen from those and ideas are asked for its kernels. When the round is over the frontier is
+// chosen from all of it; an early answer is used where its kernel is in, and was paid in vain where
+// it is not.
 //
-// By number, not by time: what is asked follows from the tree alone, so that a resumed run finds the
-// same questions answered and a replay asks them again. The decision is also an event of the run
+// By number, not by time: what is asked follows from the tree alone, so that a resumed run finds
+// the same questions answered and a replay asks them again. The decision is also an event of the
+// run
 // ("eager"), for people. Thread-safe.
 #pragma once
 

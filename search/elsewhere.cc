@@ -71,8 +71,8 @@ Result<std::unique_ptr<Elsewhere>> Elsewhere::Open(const fs::path& run, const Ha
     if (!package) return Fail(std::move(package.error()), package_file.string());
     if (package->run_key != key) {
       return Fail(ErrorCode::kInvalidInput,
-                  fmt::format("{} belongs to another run ({}); take it away",
-                              package_file.string(), package->run));
+                  fmt::format("{} belongs to another run ({}); take it away", package_file.string(),
+                              package->run));
     }
     std::error_code error;
     if (!fs::exists(result_file, error)) {

@@ -1,11 +1,11 @@
 // A search whose programs are evaluated on another machine (`grove run --until evaluate`). What
-// would go to a GPU is looked up among the results that were absorbed; what is not there is awaited:
-// the rest of the round goes on without it, the search ends when nothing but awaited programs is
-// left, a package of them is written, and the search that is resumed after its result was absorbed
-// runs its round again and finds them.
+// would go to a GPU is looked up among the results that were absorbed; what is not there is
+// awaited: the rest of the round goes on without it, the search ends when nothing but awaited
+// programs is left, a package of them is written, and the search that is resumed after its result
+// was absorbed runs its round again and finds them.
 //
-// On disk: runs/NAME/packages/NNNN.package and, when absorbed, NNNN.result beside it (eval/package.h
-// has the format). Both are written whole or not at all. Thread-safe.
+// On disk: runs/NAME/packages/NNNN.package and, when absorbed, NNNN.result beside it
+// (eval/package.h has the format). Both are written whole or not at all. Thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -60,8 +60,8 @@ class Elsewhere {
     std::size_t programs = 0;
     bool fresh = false;  // written now; else it was there with all that is awaited
   };
-  // Writes what is awaited as the next package, unless the last one, not yet absorbed, holds it all.
-  // `draft` says everything but number and programs. REQUIRES: something is awaited.
+  // Writes what is awaited as the next package, unless the last one, not yet absorbed, holds it
+  // all. `draft` says everything but number and programs. REQUIRES: something is awaited.
   Result<Packed> Pack(eval::EvaluationPackage draft);
 
  private:
@@ -78,8 +78,8 @@ class Elsewhere {
 };
 
 // Takes a result (the bytes of its file) into the run in folder `run`. kInvalidInput, and nothing
-// changes, when it is no result, belongs to another run or to no package of it, was absorbed before,
-// or was measured on another model of GPU than those before it.
+// changes, when it is no result, belongs to another run or to no package of it, was absorbed
+// before, or was measured on another model of GPU than those before it.
 struct Absorbed {
   int number = 0;
   std::size_t evaluations = 0;

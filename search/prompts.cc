@@ -155,6 +155,11 @@ Result<KernelFacts> FactsOf(const RunTree& tree, const CandidateRow& candidate) 
   double log_floor = 0;
   int timed = 0;
   for (const results::CaseTimeRow& row : evaluation.case_times) {
+    if (row.mode == results::TimingMode::kHot || row.mode == results::TimingMode::kGraph) {
+      facts.cases.push_back(fmt::format(
+          "case {}: {:.3f} us {}", row.case_name, row.time.count() / 1e3,
+          row.mode == results::TimingMode::kHot ? "with its data in L2" : "as a graph replay"));
+    }
     if (row.mode != results::TimingMode::kCold) continue;
     ++timed;
     log_floor += std::log(row.class_floor.count());
@@ -165,7 +170,8 @@ Result<KernelFacts> FactsOf(const RunTree& tree, const CandidateRow& candidate) 
     if (row.class_floor.count() > 0) {
       line += fmt::format(", floor of the class {:.3f} us", row.class_floor.count() / 1e3);
     }
-    if (row.dram_bytes > 0) line += fmt::format(", {:.2f} MB of memory traffic", row.dram_bytes / 1e6);
+    if (row.dram_bytes > 0)
+      line += fmt::format(", {:.2f} MB of memory traffic", row.dram_bytes / 1e6);
     if (!row.bound.empty()) line += ", bound by " + row.bound;
     if (row.launches > 1) line += fmt::format(", {} launches", row.launches);
     facts.cases.push_back(std::move(line));

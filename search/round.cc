@@ -1,8 +1,10 @@
 #include "search/round.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +17,7 @@
 #include "search/convert.h"
 #include "search/elsewhere.h"
 #include "search/idea_intake.h"
+#include "search/selection.h"
 #include "search/steering.h"
 
 namespace grove::search {
@@ -169,6 +172,52 @@ struct Round::Impl {
     return {};
   }
 
+  // Kernels of a frontier are often made of the same ideas but for one, and the same idea for both
+  // makes one program twice. Refused is what an earlier round made by another way, and, where two
+  // parents stand in the frontier together for the first time, what the one with the lower place
+  // can make as well. Depends on finished rounds alone. Empty = it makes something new.
+  std::string MadeElsewhere(int place, const std::string& title) const {
+    const auto lock = parts.tree.Lock();
+    const results::RunData& data = parts.tree.data();
+    const ParentFacts& parent = parents[static_cast<std::size_t>(place - 1)];
+    if (const CandidateRow* made = parts.tree.MadeOf(parent.id, title);
+        made != nullptr && made->round != round) {
+      return fmt::format("makes of {} what {} is already: the same ideas in another order",
+                         parent.name, made->name);
+    }
+    std::set<std::string> makeup = MakeupOf(data, *data.Find(parent.id));
+    if (!makeup.insert(ideas::NormalisedTitle(title)).second) return "";
+    for (int other = 1; other < place; ++other) {
+      const ParentFacts& rival = parents[static_cast<std::size_t>(other - 1)];
+      const std::set<std::string> theirs = MakeupOf(data, *data.Find(rival.id));
+      if (theirs.size() + 1 != makeup.size() ||
+          !std::includes(makeup.begin(), makeup.end(), theirs.begin(), theirs.end()) ||
+          StoodBefore(data, parent.id, rival.id)) {
+        continue;
+      }
+      const auto missing = std::find_if(makeup.begin(), makeup.end(),
+                                        [&](const auto& one) { return !theirs.contains(one); });
+      const auto from = parts.tree.IdeasFrom(rival.id);
+      const bool tried = std::any_of(from.begin(), from.end(), [&](const IdeaRow* idea) {
+        return idea->round != round && ideas::NormalisedTitle(idea->title) == *missing;
+      });
+      if (!tried) {
+        return fmt::format("makes of {} what {} may become: the same ideas in another order",
+                           parent.name, rival.name);
+      }
+    }
+    return "";
+  }
+
+  // Both were in the frontier of the round before this one.
+  bool StoodBefore(const results::RunData& data, CandidateId a, CandidateId b) const {
+    int found = 0;
+    for (const results::FrontierRow* row : FrontierAfter(data, plan.index - 2)) {
+      if (row->candidate == a || row->candidate == b) ++found;
+    }
+    return found == 2;
+  }
+
   Status Ideate(int place) {
     const ParentFacts& parent = parents[static_cast<std::size_t>(place - 1)];
     std::vector<ideas::Idea> tried;
@@ -179,7 +228,8 @@ struct Round::Impl {
       }
     }
     const auto wanted = static_cast<std::size_t>(parts.config.ideas);
-    IdeaIntake intake(tried, wanted, MostOfCategory(wanted, place));
+    IdeaIntake intake(tried, wanted, MostOfCategory(wanted, place),
+                      [&](const ideas::Idea& idea) { return MadeElsewhere(place, idea.title); });
     for (int turn = 0; turn < kIdeaTurns; ++turn) {
       IdeaQuestion question;
       question.round = plan.index;
@@ -211,9 +261,8 @@ struct Round::Impl {
       key.parent = place;
       key.turn = turn;
       const auto early = plan.early.find(parent.id);
-      auto answer = turn == 0 && early != plan.early.end()
-                        ? Counted(parts.early.Get(early->second))
-                        : Ask(key, *request);
+      auto answer = turn == 0 && early != plan.early.end() ? Counted(parts.early.Get(early->second))
+                                                           : Ask(key, *request);
       if (!answer) return Failure(std::move(answer.error()));
       if (!taken) return taken;
       auto parsed = ideas::ParseIdeas(answer->reply.text, wanted + kSpareIdeas);
@@ -319,8 +368,7 @@ struct Round::Impl {
     }
     Begin();
     const results::LedgerScope scope{plan.index, slot->idea.number, CallId()};
-    if (parts.elsewhere != nullptr &&
-        parts.elsewhere->Where(identity) != Elsewhere::Place::kNew) {
+    if (parts.elsewhere != nullptr && parts.elsewhere->Where(identity) != Elsewhere::Place::kNew) {
       return Evaluate(slot, identity, scope, nullptr);  // it was booked when it was packed
     }
     auto reserved = parts.calls.ledger().ReserveEvaluation(slot->name, scope, parts.measured,
@@ -342,11 +390,11 @@ struct Round::Impl {
   void Evaluate(const SlotPtr& slot, const Hash& identity, const results::LedgerScope& scope,
                 const std::shared_ptr<EvaluationHold>& hold) {
     const std::string name = slot->name;
-    parts.stages.Submit(name, *slot->received.program,
-                        [this, identity, scope, hold,
-                         name](Result<std::optional<eval::Evaluation>> done) {
-                          Evaluated(name, identity, scope, hold, std::move(done));
-                        });
+    parts.stages.Submit(
+        name, *slot->received.program,
+        [this, identity, scope, hold, name](Result<std::optional<eval::Evaluation>> done) {
+          Evaluated(name, identity, scope, hold, std::move(done));
+        });
   }
 
   void Evaluated(const std::string& name, const Hash& identity, const results::LedgerScope& scope,
@@ -357,8 +405,7 @@ struct Round::Impl {
     if (done) {
       if (judged_now) row = ToRow(**done);
       const Seconds gpu = judged_now && parts.measured ? DeviceTime(**done) : Seconds(0);
-      const Status paid =
-          hold ? hold->Settle(gpu) : parts.calls.ledger().BookGpu(name, scope, gpu);
+      const Status paid = hold ? hold->Settle(gpu) : parts.calls.ledger().BookGpu(name, scope, gpu);
       if (!paid) Set(paid.error());
     } else {
       Set(done.error().code == ErrorCode::kCancelled
@@ -561,7 +608,8 @@ struct Round::Impl {
   int awaited = 0;      // candidates, from another machine; GUARDED_BY(mutex)
   int asking = 0;       // requests for ideas; GUARDED_BY(mutex)
   bool shared = false;  // on_share was called; GUARDED_BY(mutex)
-  std::map<CandidateId, bool> judged;  // candidates, and whether verdicts are final; GUARDED_BY(mutex)
+  std::map<CandidateId, bool>
+      judged;  // candidates, and whether verdicts are final; GUARDED_BY(mutex)
   std::condition_variable idle;
   std::optional<Error> error;        // GUARDED_BY(mutex)
   std::optional<std::string> spent;  // GUARDED_BY(mutex); never changed once it is set

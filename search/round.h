@@ -59,9 +59,9 @@ struct RoundParts {
 
 struct RoundPlan {
   int index = 0;
-  std::vector<CandidateId> parents;  // in order of place
-  bool radical = false;              // ask the adviser
-  std::string goal;                  // for the prompts; may be empty
+  std::vector<CandidateId> parents;            // in order of place
+  bool radical = false;                        // ask the adviser
+  std::string goal;                            // for the prompts; may be empty
   std::map<CandidateId, EarlyQuestion> early;  // asked before the round began, by parent
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "codegen/program.h"
 #include "ideas/knowledge.h"
 #include "results/format.h"
+#include "search/bandit.h"
 #include "search/call_pool.h"
 #include "search/convert.h"
 #include "search/early.h"
@@ -20,6 +22,7 @@
 #include "search/model_calls.h"
 #include "search/policy.h"
 #include "search/portfolio.h"
+#include "search/promote.h"
 #include "search/prompts.h"
 #include "search/round.h"
 #include "search/run_tree.h"
@@ -36,7 +39,12 @@ using results::RunStatus;
 
 struct Search::Impl {
   Impl(const SearchParts& p, const SearchConfig& c)
-      : parts(p), config(c), calls(p.store, p.client, c), stagnation(c.patience) {}
+      : parts(p),
+        config(c),
+        bandit(c.ensemble == "bandit" ? std::make_unique<Bandit>(MembersOf(ModelsOf(c)), c.seed)
+                                      : nullptr),
+        calls(p.store, p.client, c, bandit.get()),
+        stagnation(c.patience) {}
 
   Status Open();
   Status EnsureSeed();
@@ -51,6 +59,9 @@ struct Search::Impl {
   // Without a value: it is awaited from another machine.
   Result<std::optional<eval::Evaluation>> EvaluateHereOrThere(
       const std::string& name, const codegen::KernelProgram& program) const;
+  // kUnavailable for two that another machine has not measured side by side.
+  Result<std::vector<eval::CasePair>> CompareHereOrThere(
+      const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) const;
   // Nothing goes on without what another machine finds.
   Status Awaited();
   // What was asked early for the round that begins, found again from the tree.
@@ -58,7 +69,7 @@ struct Search::Impl {
   std::vector<CandidateId> Frontier() const;
   std::vector<results::FrontierEntry> Choose(int index) const;
   std::int64_t SizeOf(const CandidateRow& row) const;
-  // The least time among the round's own candidates.
+  // The least time among the round's own candidates that lost no contest.
   std::optional<double> BestOf(RoundId round) const;
   void Update(const std::function<void(LiveState&)>& change) {
     const std::scoped_lock lock(live_mutex);
@@ -68,13 +79,14 @@ struct Search::Impl {
 
   const SearchParts parts;
   const SearchConfig config;
+  const std::unique_ptr<Bandit> bandit;  // none = by weights
   ModelCalls calls;
   Stagnation stagnation;  // after the finished rounds
   std::unique_ptr<Policy> policy;
   std::unique_ptr<RunTree> tree;
   std::unique_ptr<Prompts> prompts;
-  int finished = 0;  // rounds
-  bool awaits = false;  // programs from another machine
+  int finished = 0;          // rounds
+  bool awaits = false;       // programs from another machine
   bool asked_early = false;  // whether the last of them allowed to ask early for the next
   std::optional<std::string> spent;
   std::mutex live_mutex;
@@ -143,6 +155,16 @@ Result<std::optional<eval::Evaluation>> Search::Impl::EvaluateHereOrThere(
   return std::optional(std::move(*evaluation));
 }
 
+Result<std::vector<eval::CasePair>> Search::Impl::CompareHereOrThere(
+    const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) const {
+  if (parts.elsewhere == nullptr) return parts.evaluator.ComparePair(incumbent, challenger);
+  auto pairs = parts.elsewhere->FindContest(incumbent.identity(), challenger.identity());
+  if (!pairs) {
+    return Fail(ErrorCode::kUnavailable, "the other machine has not measured them side by side");
+  }
+  return std::move(*pairs);
+}
+
 Status Search::Impl::Awaited() {
   awaits = true;
   return Fail(ErrorCode::kCancelled,
@@ -180,12 +202,16 @@ std::optional<double> Search::Impl::BestOf(RoundId round) const {
   std::optional<double> best;
   const auto& candidates = tree->data().candidates;
   const auto kind = tree->data().Seed()->evaluation->score_kind;
+  std::set<CandidateId> losers;
+  for (const results::PromotionRow& contest : tree->data().promotions) {
+    if (!contest.promoted) losers.insert(contest.challenger);
+  }
   // A round's candidates stand together.
   const auto begin = std::find_if(candidates.rbegin(), candidates.rend(),
                                   [&](const CandidateRow& row) { return row.round == round; });
   for (auto row = begin; row != candidates.rend() && row->round == round; ++row) {
     const auto score = results::ScoreOf(*row);
-    if (!score || row->evaluation->score_kind != kind) continue;
+    if (!score || row->evaluation->score_kind != kind || losers.contains(row->id)) continue;
     if (!best || score->count() < *best) best = score->count();
   }
   return best;
@@ -264,6 +290,12 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   plan.index = finished + 1;
   plan.parents = Frontier();
   plan.radical = stagnation.radical();
+  if (bandit) {
+    // The tree in memory does not keep the calls.
+    auto stored = parts.store.Load();
+    if (!stored) return Failure(std::move(stored.error()));
+    bandit->Learn(*stored, plan.index);
+  }
   auto asked = AskedEarly();
   if (!asked) return Failure(std::move(asked.error()));
   plan.early = std::move(*asked);
@@ -296,16 +328,31 @@ Status Search::Impl::RunRound(std::stop_token stop) {
 
   // Nothing is in flight now: the tree may be read without its lock.
   const int number = static_cast<int>(plan.parents.size()) * config.ideas + 1;
-  auto added = AddPortfolio(
-      *tree, round.id(), number,
+  const PortfolioParts combining{
+      *tree,
       [this](const std::string& name, const codegen::KernelProgram& program) {
         return EvaluateHereOrThere(name, program);
       },
-      parts.observer);
+      calls.ledger(), parts.observer, shared.measured};
+  auto added = AddPortfolio(combining, round.id(), number, halt.get_token());
   if (!added) return Failure(std::move(added.error()));
   if (!*added) return Awaited();
+  const PromoteParts contests{
+      *tree,
+      [this](const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) {
+        return CompareHereOrThere(incumbent, challenger);
+      },
+      calls.ledger(), parts.observer, shared.measured};
+  if (auto done = PromoteWinners(contests, round.id(), halt.get_token()); !done) return done;
+  if (!spent && calls.exhausted()) spent = calls.ledger().reason();
   stagnation.Round(BestOf(round.id()));
   const auto chosen = Choose(plan.index);
+  if (parts.profiler && shared.measured && config.counters != 0 && plan.index < config.rounds) {
+    const ProfilingParts profiling{*tree, parts.profiler, calls.ledger(), parts.observer};
+    if (auto done = ProfileFrontier(profiling, chosen, plan.index, halt.get_token()); !done) {
+      return done;
+    }
+  }
   if (auto done = tree->FinishRound(round.id(), chosen); !done) return done;
   ++finished;
   asked_early = early_next;
@@ -351,6 +398,7 @@ SearchSummary Search::Summary() const {
   SearchSummary summary;
   const Impl& s = *impl_;
   summary.rounds = s.finished;
+  summary.spent = s.spent.has_value();
   if (!s.tree) return summary;
   if (const CandidateRow* seed = s.tree->data().Seed(); seed != nullptr) {
     summary.seed_time = results::ScoreOf(*seed);

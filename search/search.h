@@ -19,6 +19,7 @@
 #include "results/store.h"
 #include "search/config.h"
 #include "search/observer.h"
+#include "search/profiling.h"
 #include "seeds/task.h"
 
 namespace grove::search {
@@ -35,14 +36,16 @@ struct SearchParts {
   results::Store& store;
   Observer& observer;
   Steering* steering = nullptr;  // what the user tells a live run (search/steering.h); may be none
-  // Programs are evaluated on another machine (search/elsewhere.h); `evaluator` compiles and screens
-  // only, and `device` is an emulator of the GPU that is there.
+  Profiler profiler = {};        // for kernels of the frontier on a GPU; may be empty
+  // Programs are evaluated on another machine (search/elsewhere.h); `evaluator` compiles and
+  // screens only, and `device` is an emulator of the GPU that is there.
   Elsewhere* elsewhere = nullptr;
 };
 
 struct SearchSummary {
   results::RunStatus status = results::RunStatus::kFinished;
   std::string reason;  // why it ended, in words
+  bool spent = false;  // a limit of its budget is why
   int rounds = 0;      // finished
   std::string best;    // name of the best kernel
   std::optional<Nanoseconds> best_time, seed_time;
@@ -81,8 +84,9 @@ class Search {
 
 // Runs to the configured number of rounds, until it has converged (search/stagnation.h), to the end
 // of its budget (status kFinished, reason "budget: ..."), to a stop request (status kInterrupted,
-// resumable), or until nothing goes on without what another machine finds (kStopped, resumable). kInvalidInput when the task's own seed does not pass. Any other Error
-// (disk, device, model endpoint) leaves the run resumable as well; its status says why.
+// resumable), or until nothing goes on without what another machine finds (kStopped, resumable).
+// kInvalidInput when the task's own seed does not pass. Any other Error (disk, device, model
+// endpoint) leaves the run resumable as well; its status says why.
 Result<SearchSummary> RunSearch(const SearchParts& parts, const SearchConfig& config,
                                 std::stop_token stop);
 

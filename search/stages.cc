@@ -105,8 +105,8 @@ struct Stages::Impl {
     arena.execute([&] { graph->wait_for_all(); });
   }
 
-  // Whether the program goes on here: never. Its verdict is that of the screen, what another machine
-  // found, or awaited.
+  // Whether the program goes on here: never. Its verdict is that of the screen, what another
+  // machine found, or awaited.
   bool LookUp(Job& job) {
     if (screen && elsewhere->Where(job.program.identity()) == Elsewhere::Place::kNew) {
       auto screened = job.steps.Check();

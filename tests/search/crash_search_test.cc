@@ -1,6 +1,6 @@
-// A search that is killed with SIGKILL at random instants and resumed ends with the same tree as one
-// that was left alone. The children fork from a process that has no threads: this is a program of
-// its own. GROVE_KILLS says how many kills (default 12; docs/search.md has the figure for 200).
+// A search that is killed with SIGKILL at random instants and resumed ends with the same tree as
+// one that was left alone. The children fork from a process that has no threads: this is a program
+// of its own. GROVE_KILLS says how many kills (default 12; docs/search.md has the figure for 200).
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -32,9 +32,9 @@ Result<std::string> Answer(const llm::Request& request) {
     for (int i = 0; i < 4; ++i) {
       static constexpr const char* kKinds[] = {"memory access", "data type and precision",
                                                "parallelism and occupancy"};
-      reply += fmt::format(R"({}{{"title": "plan{}", "category": "{}", "rationale": "because"}})",
-                           i == 0 ? "" : ", ", (hash >> (8 * i)) % 251,
-                           kKinds[(hash >> (4 * i)) % 3]);
+      reply +=
+          fmt::format(R"({}{{"title": "plan{}", "category": "{}", "rationale": "because"}})",
+                      i == 0 ? "" : ", ", (hash >> (8 * i)) % 251, kKinds[(hash >> (4 * i)) % 3]);
     }
     reply += "]}";
     if (request.on_text) {

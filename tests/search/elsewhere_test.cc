@@ -65,7 +65,7 @@ class ElsewhereTest : public ::testing::Test {
     const bool second = request.seed % 2 == 0;
     std::string directives =
         fmt::format("// @time {}\n", 500 + (beta ? 10 : 0) + (second ? 5 : 0) +
-                                                    (text.find("id: seed") == text.npos ? -90 : 0));
+                                         (text.find("id: seed") == text.npos ? -90 : 0));
     if (beta && second) directives += "// @fail smoke out_of_bounds\n";
     return "```cuda\n" + TinySource(directives) + "```\n```json\n" + TinyPlan() + "\n```\n";
   }

@@ -92,5 +92,19 @@ TEST(StagnationTest, SmallGainsCountWhenTheyAddUp) {
   EXPECT_EQ(stagnation.stale(), 0);
 }
 
+TEST(IntakeTest, WhatMakesAnotherKernelIsRefusedWithItsReason) {
+  IdeaIntake intake({}, 2, 2, [](const ideas::Idea& idea) {
+    return idea.title == "alpha" ? std::string("makes what r1.i2.b1 is") : std::string();
+  });
+  ideas::Idea alpha, beta;
+  alpha.title = "alpha";
+  beta.title = "beta";
+  beta.category = ideas::Category::kPrecision;
+  EXPECT_EQ(intake.Offer(alpha), IdeaIntake::Decision::kClash);
+  EXPECT_EQ(intake.Offer(beta), IdeaIntake::Decision::kTaken);
+  ASSERT_EQ(intake.refusals().size(), 1U);
+  EXPECT_EQ(intake.refusals()[0], "\"alpha\" makes what r1.i2.b1 is");
+}
+
 }  // namespace
 }  // namespace grove::search
