@@ -268,6 +268,16 @@ int Dispatch(int argc, const char* const* argv) {
   gauntlet_app->add_option("--only", gauntlet.only, "programs whose name matches (* and ?)");
   gauntlet_app->add_option("--folder", gauntlet.folder, "folder of the programs");
   gauntlet_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
+  gauntlet_app
+      ->add_option("--sanitize", gauntlet.sanitize,
+                   "run the honest ones under compute-sanitizer instead: memcheck, racecheck, "
+                   "initcheck, synccheck")
+      ->delimiter(',');
+  gauntlet_app
+      ->add_option("--limit", gauntlet.limit_seconds,
+                   "seconds for --sanitize; the rest is left out and counted")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
   AddBenchOptions(*gauntlet_app, common.bench);
 
   try {
