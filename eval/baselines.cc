@@ -110,6 +110,9 @@ Json TensorJson(const seeds::Tensor& tensor) {
     json["distribution"] = {{"kind", seeds::Name(tensor.distribution.kind)},
                             {"a", tensor.distribution.a},
                             {"b", tensor.distribution.b}};
+    if (!tensor.distribution.stored.key.empty()) {
+      json["distribution"]["key"] = tensor.distribution.stored.key;
+    }
   }
   return json;
 }

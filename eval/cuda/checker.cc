@@ -98,11 +98,33 @@ Executed<TensorSet> MakeTensors(MemoryPool& pool, const seeds::Case& task_case, 
   return set;
 }
 
+CuStatus UploadStored(Lane& lane, const seeds::Stored& stored, std::int64_t bytes,
+                      CuDevicePtr data) {
+  const auto contents = lane.parts().stored.Get(stored, bytes);
+  if (!contents) {
+    return tl::unexpected(
+        CuError{kCuInvalidValue, "no tensor", contents.error().message, "reading a stored tensor"});
+  }
+  const Driver& driver = lane.driver();
+  // From pageable memory: the call returns when the bytes have been taken.
+  return driver.Check(
+      driver.MemcpyHtoDAsync(data, (*contents)->data(), (*contents)->size(), lane.stream()),
+      "cuMemcpyHtoDAsync");
+}
+
 CuStatus DrawInputs(Lane& lane, const seeds::Case& task_case, std::uint64_t seed,
                     const TensorSet& set) {
   for (std::size_t i = 0; i < task_case.tensors.size(); ++i) {
     const Tensor& tensor = task_case.tensors[i];
     if (tensor.role != TensorRole::kInput) continue;
+    if (tensor.distribution.kind == seeds::Distribution::Kind::kFile) {
+      if (auto ok = UploadStored(lane, tensor.distribution.stored, tensor.bytes().value,
+                                 set.buffers[i].data());
+          !ok) {
+        return ok;
+      }
+      continue;
+    }
     if (auto ok =
             lane.parts().support.Generate(lane.stream(), tensor, i, seed, set.buffers[i].data());
         !ok) {

@@ -34,6 +34,9 @@ Executed<TensorSet> MakeTensors(MemoryPool& pool, const seeds::Case& task_case, 
 // Enqueues the drawing of all inputs and the guards of every buffer.
 CuStatus DrawInputs(Lane& lane, const seeds::Case& task_case, std::uint64_t seed,
                     const TensorSet& set);
+// Enqueues the copy of a stored tensor of so many bytes.
+CuStatus UploadStored(Lane& lane, const seeds::Stored& stored, std::int64_t bytes,
+                      CuDevicePtr data);
 CuStatus FillGuards(Lane& lane, std::span<const GuardedBuffer> buffers);
 // Waits, then says in words which guard was written to; empty when all are whole. `names` are the
 // buffers', in order. REQUIRES: FillGuards was done on them.

@@ -13,6 +13,7 @@
 #include "eval/cuda/executor.h"
 #include "eval/cuda/memory_pool.h"
 #include "eval/cuda/phase_gate.h"
+#include "eval/cuda/stored_cache.h"
 #include "eval/cuda/support.h"
 
 namespace grove::cuda {
@@ -35,6 +36,7 @@ struct WorkerParts {
   SupportCode support;
   MemoryPool pool;
   PhaseGate gate;
+  StoredCache stored;
   // Told of a sticky fault before anything is taken down. A worker reports it and ends itself here:
   // giving memory or a module back would wait for a kernel that may never end. May be empty.
   std::function<void(const Fault&)> on_sticky;
