@@ -24,11 +24,12 @@ inline constexpr int kCandidatePhase = 0;
 inline constexpr int kReferencePhase = 1;
 
 struct WorkerParts {
-  WorkerParts(Context c, DeviceFacts f, SupportCode s, Bytes idle_memory)
+  WorkerParts(Context c, DeviceFacts f, SupportCode s, Bytes idle_memory,
+              MemoryPool::Guards guards = MemoryPool::Guards::kPages)
       : context(std::move(c)),
         facts(std::move(f)),
         support(std::move(s)),
-        pool(context, facts, idle_memory),
+        pool(context, facts, idle_memory, guards),
         gate(64, 64) {}
   Context context;
   DeviceFacts facts;
