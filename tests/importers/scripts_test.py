@@ -101,7 +101,9 @@ class ProfileModel(InFolder):
                             "--output", trace))
         self.assertIn("no kernel ran on a GPU", out)
         with gzip.open(trace, "rt", encoding="utf-8") as file:
-            events = json.load(file)["traceEvents"]
+            events = json.load(file)
+        if isinstance(events, dict):  # 1.13 writes a bare list
+            events = events["traceEvents"]
         names = {e.get("name") for e in events}
         self.assertIn("ProfilerStep#1", names)
         shapes = [e["args"]["Input Dims"] for e in events
@@ -185,7 +187,7 @@ class Tutorials(InFolder):
         evaluation = json.loads(self.good(run(*grove, "--json", "eval", "rows", seed, "--device", "emulator")))
         self.assertEqual(evaluation["verdict"], "pass")
         self.assertEqual(evaluation["score_kind"], "modelled")
-        self.good(run(*grove, "compile", "rows", "small", seed, "--output", self.path("k.json")))
+        self.good(run(*grove, "compile", "rows", "full", seed, "--output", self.path("k.json")))
         with open(self.path("k.json"), encoding="utf-8") as file:
             plan = json.load(file)
         self.assertTrue(plan["launches"])
