@@ -26,7 +26,7 @@ struct ProgramRow {
 constexpr ProgramRow kProgram[] = {
     {"runs", "runs", "folder of the runs"},
     {"cache", "", "folder of the compile cache (default: ~/.cache/grove)"},
-    {"jobs", "", "parallel compilations (default: cores)"},
+    {"jobs", "0", "parallel compilations; 0: as many as there are cores"},
     {"quiet", "0", "1: no progress"},
     {"python", "", "the interpreter that has PyTorch, for `grove baseline --torch`"},
 };
@@ -202,9 +202,9 @@ Result<ProgramSettings> ReadProgramSettings(const std::filesystem::path& file) {
     }
     const std::string text = TextOf(node).value_or("");
     if (key == "jobs") {
-      const int jobs = node.value<int>().value_or(0);
-      if (!node.is_integer() || jobs < 1 || jobs > 256) {
-        return place.Bad(node, "jobs must be a whole number from 1 to 256");
+      const int jobs = node.value<int>().value_or(-1);
+      if (!node.is_integer() || jobs < 0 || jobs > 256) {
+        return place.Bad(node, "jobs must be a whole number from 0 to 256");
       }
       settings.jobs = jobs;
     } else if (key == "quiet") {

@@ -33,7 +33,7 @@ struct SettingSources {
 // search's configuration, except for tasks, device and gpu, which the other commands take as well.
 struct ProgramSettings {
   std::optional<std::string> runs, tasks, cache, python, device, gpu;
-  std::optional<int> jobs;    // 1 to 256
+  std::optional<int> jobs;    // 0 (cores) to 256
   std::optional<bool> quiet;  // a flag's 0 or 1, or TOML's false or true
 };
 // Of `file` (empty = grove.toml here, if there is one). Settings of searches are not looked at.

@@ -175,6 +175,8 @@ Estimate EstimateSpend(const seeds::Task& task, const SearchConfig& config,
   const std::int64_t parents = 1 + later * config.frontier;
   // A round that asks the adviser has a second parent at least.
   const std::int64_t most_parents = 1 + later * std::max(2, config.frontier + config.reserve);
+  // Ideas for kernels that seem to be chosen may be asked for early, and in vain (search/early.h).
+  const std::int64_t in_vain = config.eager < 100 ? later * (config.frontier + config.reserve) : 0;
   const std::int64_t candidates = parents * config.ideas * config.branches;
   const std::int64_t most_candidates = most_parents * config.ideas * config.branches;
   const std::vector<ModelSpec> models = ModelsOf(config);
@@ -186,8 +188,8 @@ Estimate EstimateSpend(const seeds::Task& task, const SearchConfig& config,
       std::max(CostOf(models, llm::Role::kCode).reply, CostOf(models, llm::Role::kRepair).reply);
   const PromptSizes longest = LongestPrompts(task, config, library, seed, reply);
   const Question questions[] = {
-      {llm::Role::kIdea, static_cast<double>(parents), most_parents * kIdeaTurns, idea_prompt,
-       longest.idea, kIdeaReply},
+      {llm::Role::kIdea, static_cast<double>(parents), most_parents * kIdeaTurns + in_vain,
+       idea_prompt, longest.idea, kIdeaReply},
       {llm::Role::kCode, static_cast<double>(candidates), most_candidates, code_prompt,
        longest.code, kCodeReply},
       {llm::Role::kRepair, 0.5 * static_cast<double>(candidates * config.repairs),
@@ -229,7 +231,8 @@ Estimate EstimateSpend(const seeds::Task& task, const SearchConfig& config,
   }
   estimate.expected.evaluations =
       candidates + Rounded(0.5 * static_cast<double>(candidates * config.repairs));
-  estimate.calm.evaluations = most_candidates * (1 + config.repairs);
+  // Each round may put its best kernels together and evaluate the combination.
+  estimate.calm.evaluations = most_candidates * (1 + config.repairs) + config.rounds;
   if (priced) {
     estimate.expected.dollars = dollars;
     estimate.calm.dollars = dollars_calm;

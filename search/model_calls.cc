@@ -50,20 +50,6 @@ Ledger::Unbilled Unbilled(const std::vector<ModelSpec>& models) {
   };
 }
 
-std::vector<llm::EnsembleMember> Members(const std::vector<ModelSpec>& models) {
-  const std::vector<std::string> labels = ModelLabels(models);
-  std::vector<llm::EnsembleMember> members;
-  for (std::size_t i = 0; i < models.size(); ++i) {
-    llm::EnsembleMember member{labels[i], {}, models[i].weight};
-    for (const llm::Role role :
-         {llm::Role::kIdea, llm::Role::kCode, llm::Role::kRepair, llm::Role::kAdviser}) {
-      if (models[i].Takes(role)) member.roles.push_back(role);
-    }
-    members.push_back(std::move(member));
-  }
-  return members;
-}
-
 // Reserves before every attempt of a request. `paid` counts reservations that may be billed, the
 // first one included.
 class CallMeter final : public llm::Meter {
@@ -138,6 +124,20 @@ std::vector<std::string> ModelLabels(const std::vector<ModelSpec>& models) {
   return labels;
 }
 
+std::vector<llm::EnsembleMember> MembersOf(const std::vector<ModelSpec>& models) {
+  const std::vector<std::string> labels = ModelLabels(models);
+  std::vector<llm::EnsembleMember> members;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    llm::EnsembleMember member{labels[i], {}, models[i].weight};
+    for (const llm::Role role :
+         {llm::Role::kIdea, llm::Role::kCode, llm::Role::kRepair, llm::Role::kAdviser}) {
+      if (models[i].Takes(role)) member.roles.push_back(role);
+    }
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
 void FillPrices(std::vector<ModelSpec>& models, const llm::PriceTable& table) {
   for (ModelSpec& model : models) {
     if (model.price_in && model.price_out) {
@@ -169,7 +169,7 @@ ModelCalls::ModelCalls(results::Store& store, llm::Client& client, const SearchC
               Prices(models_, !config.replay.empty()), Unbilled(models_)),
       ensemble_(ensemble) {
   if (ensemble_ == nullptr) {
-    auto weights = llm::MakeWeightedEnsemble(Members(models_), config.seed);
+    auto weights = llm::MakeWeightedEnsemble(MembersOf(models_), config.seed);
     if (weights) {
       weights_ = std::move(*weights);
       ensemble_ = weights_.get();

@@ -72,6 +72,9 @@ class ModelCalls {
 // on behind it when it is configured more than once.
 std::vector<std::string> ModelLabels(const std::vector<ModelSpec>& models);
 
+// The models as members of an ensemble, with their labels, roles and weights.
+std::vector<llm::EnsembleMember> MembersOf(const std::vector<ModelSpec>& models);
+
 // Prices of the models that have none of their own, from the table; what is unknown stays so.
 void FillPrices(std::vector<ModelSpec>& models, const llm::PriceTable& table);
 

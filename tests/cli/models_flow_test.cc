@@ -384,7 +384,7 @@ TEST_F(ModelsTest, WhatTheProgramIsToldCanStandInTheFileToo) {
   std::ofstream(folder_.path() / "bad.toml") << "rounds = 2\njobs = 1000\n";
   const ProgramResult bad = Grove({"runs", "--config", "bad.toml"});
   EXPECT_EQ(bad.exit_code, 2);
-  EXPECT_THAT(bad.err, HasSubstr("bad.toml:2: jobs must be a whole number from 1 to 256"));
+  EXPECT_THAT(bad.err, HasSubstr("bad.toml:2: jobs must be a whole number from 0 to 256"));
   EXPECT_EQ(Grove({"runs", "--config", "absent.toml"}).exit_code, 2);
 }
 
