@@ -16,6 +16,7 @@
 #include "cli/exit_code.h"
 #include "cli/inspect_app.h"
 #include "cli/interrupt.h"
+#include "cli/package_command.h"
 #include "cli/rank_command.h"
 #include "cli/steer_app.h"
 
@@ -152,6 +153,7 @@ int Dispatch(int argc, const char* const* argv) {
                    "ends the run when met: 'case n512 < 5000us', '2x over seed', '90% of floor'")
       ->allow_extra_args(false);
   const SteerApp steer(app);
+  const PackageApp package(app);
 
   std::string resume_run;
   auto* resume_app = app.add_subcommand("resume", "go on with a run that stopped or was killed");
@@ -266,6 +268,16 @@ int Dispatch(int argc, const char* const* argv) {
   gauntlet_app->add_option("--only", gauntlet.only, "programs whose name matches (* and ?)");
   gauntlet_app->add_option("--folder", gauntlet.folder, "folder of the programs");
   gauntlet_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
+  gauntlet_app
+      ->add_option("--sanitize", gauntlet.sanitize,
+                   "run the honest ones under compute-sanitizer instead: memcheck, racecheck, "
+                   "initcheck, synccheck")
+      ->delimiter(',');
+  gauntlet_app
+      ->add_option("--limit", gauntlet.limit_seconds,
+                   "seconds for --sanitize; the rest is left out and counted")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
   AddBenchOptions(*gauntlet_app, common.bench);
 
   try {
@@ -301,6 +313,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
   if (const auto code = inspect.Run(common)) return *code;
   if (const auto code = steer.Run(common)) return *code;
+  if (const auto code = package.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);

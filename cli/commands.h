@@ -109,9 +109,13 @@ struct HarvestCommandOptions {
 };
 int HarvestCommand(const HarvestCommandOptions& options, const Common& common);
 
+// With `git` a run as a repository; with `to` one kernel.
 struct ExportOptions {
-  std::string run;
-  std::filesystem::path git;  // folder of the repository to make
+  std::string what;                // git: the run; to: [RUN/]KERNEL (default: best)
+  std::filesystem::path git;       // folder of the repository to make
+  std::string to;                  // a format (results::ExportFormatNames)
+  std::filesystem::path output;    // empty = a name made of the task and the kernel
+  std::vector<std::string> cases;  // empty = the run's scored ones
 };
 int ExportCommand(const ExportOptions& options, const Common& common);
 
@@ -150,9 +154,12 @@ int TasksNewCommand(const std::string& name, const Common& common);
 struct GauntletCommandOptions {
   std::string only;              // glob over names; empty = all
   std::filesystem::path folder;  // empty = eval::DefaultGauntletFolder()
+  // Tools of compute-sanitizer to hold our verdicts on the honest programs against, instead.
+  std::vector<std::string> sanitize;
+  int limit_seconds = 600;  // of them all: what has not begun then is left out
 };
 // Evaluates every program of the gauntlet and prints the table; kExitFailed when one verdict is not
-// the expected one.
+// the expected one, or when a sanitizer finds an error in an honest program.
 int GauntletCommand(const GauntletCommandOptions& options, const Common& common);
 
 int DevicesCommand(const Common& common);

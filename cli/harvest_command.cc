@@ -1,11 +1,10 @@
-// `grove harvest` and `grove export`: runs in other people's formats.
+// `grove harvest`: runs as training data.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/find_run.h"
-#include "results/exports/git_export.h"
 #include "results/format.h"
 #include "results/harvest/harvest.h"
 
@@ -72,27 +71,6 @@ int HarvestCommand(const HarvestCommandOptions& options, const Common& common) {
              report->candidates, report->near_duplicates);
   if (harvest.benchmarks) fmt::print(", {} records flagged as in a benchmark", report->flagged);
   fmt::print("; {}/README.md says more\n", options.output.string());
-  return kExitDone;
-}
-
-int ExportCommand(const ExportOptions& options, const Common& common) {
-  auto run = OpenRun(common.runs, options.run);
-  if (!run) return Complain(run.error());
-  auto counts = results::ExportGit(*run->reader, run->data, options.git);
-  if (!counts) return Complain(counts.error());
-  if (common.json) {
-    fmt::print("{}\n", nlohmann::ordered_json({{"run", run->data.run.name},
-                                               {"folder", options.git.string()},
-                                               {"commits", counts->commits},
-                                               {"branches", counts->branches},
-                                               {"best", counts->best}})
-                           .dump(2));
-  } else {
-    fmt::print(
-        "{}: {} commits, {} branches (git -C {} log --graph --oneline --all "
-        "--glob=refs/kernels)\n",
-        options.git.string(), counts->commits, counts->branches, options.git.string());
-  }
   return kExitDone;
 }
 

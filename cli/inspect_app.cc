@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "results/exports/kernel_export.h"
+
 namespace grove::cli {
 
 struct InspectApp::Impl {
@@ -90,12 +92,22 @@ InspectApp::InspectApp(CLI::App& app) : impl_(std::make_unique<Impl>()) {
   i.harvest_app->add_option("--model-terms", h.model_terms,
                             "MODEL=TEXT: what its terms say about its output, a tag");
 
-  i.export_app = app.add_subcommand("export", "a run for other programs");
-  i.export_app->add_option("run", i.exports.run, "the run (default: the last one)");
-  i.export_app
-      ->add_option("--git", i.exports.git,
-                   "a new folder: a git repository with one commit per kernel")
-      ->required();
+  i.export_app = app.add_subcommand("export", "a kernel or a run for other programs");
+  i.export_app->add_option("kernel", i.exports.what,
+                           "[RUN/]KERNEL (default: best); with --git the run (default: the last)");
+  auto* git = i.export_app->add_option("--git", i.exports.git,
+                                       "a new folder: a git repository with one commit per kernel");
+  auto* to = i.export_app
+                 ->add_option("--to", i.exports.to,
+                              "cu: a program that checks and times; torch: PyTorch load_inline; "
+                              "torch-cpp: PyTorch extension with setup.py; kernelbench: ModelNew; "
+                              "gpumode: custom_kernel; cupy: RawModule")
+                 ->check(CLI::IsMember(results::ExportFormatNames()));
+  git->excludes(to);
+  i.export_app->add_option("-o,--output", i.exports.output,
+                           "file or folder (default: TASK_KERNEL in this folder)");
+  i.export_app->add_option("--cases", i.exports.cases, "of the task (default: the scored ones)")
+      ->delimiter(',');
 
   i.serve_app = app.add_subcommand("serve", "runs in a browser on this machine while they grow");
   i.serve_app->add_option("runs", i.serve.runs, "the runs (default: all)");

@@ -18,6 +18,7 @@
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
 #include "cli/known_baselines.h"
+#include "cli/package_command.h"
 #include "cli/profiler.h"
 #include "cli/spending.h"
 #include "cli/terminal.h"
@@ -93,7 +94,7 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
                results::FormatRatio(*summary.seed_time / *summary.best_time),
                results::FormatTime(*summary.seed_time), run, summary.best);
   }
-  if (summary.status != results::RunStatus::kFinished) {
+  if (summary.status != results::RunStatus::kFinished && !summary.awaits) {
     fmt::print("go on with: grove resume {}\n", run);
   }
 }
@@ -202,14 +203,22 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
            const search::SearchConfig& config, ClientLog& log, const Common& common) {
   const std::vector<results::BaselineRow> baselines = KnownBaselines(bench, common);
   if (auto set = store.SetBaselines(baselines); !set) return Complain(set.error());
+  std::unique_ptr<search::Elsewhere> elsewhere;
+  if (!config.until.empty()) {
+    auto opened = OpenElsewhere(store);
+    if (!opened) return Complain(opened.error());
+    elsewhere = std::move(*opened);
+  }
   std::optional<search::SearchSummary> summary;
+  std::string packed;
   {
     // The live line belongs to the search alone: it is gone before the summary is printed.
     TerminalObserver observer(stderr, common.quiet);
     observer.Line(
         fmt::format("{}: {} on {} by the {}; {} rounds x {} ideas x {} branches, frontier {}", name,
-                    bench.task.title, bench.device->spec().name, bench.device->name(),
-                    config.rounds, config.ideas, config.branches, config.frontier));
+                    bench.task.title, bench.device->spec().name,
+                    elsewhere ? "other machine" : bench.device->name(), config.rounds, config.ideas,
+                    config.branches, config.frontier));
     if (!bench.device->gpus().empty() && baselines.empty()) {
       observer.Line(
           fmt::format("no baseline is known for this GPU; measure them with: grove "
@@ -219,9 +228,9 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
     if (auto compared = CompareMembers(bench, store, observer); !compared) {
       return Complain(compared.error());
     }
-    const search::SearchParts parts{
-        bench.task, *bench.evaluator, *bench.device, client,
-        store,      observer,         nullptr,       ProfilerOf(bench, config.seed)};
+    search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client, store, observer};
+    parts.profiler = ProfilerOf(bench, config.seed);
+    parts.elsewhere = elsewhere.get();
     log.To(&observer);
     auto done = search::RunSteered(parts, config, common.stop);
     log.To(nullptr);
@@ -230,15 +239,22 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
       return Complain(done.error());
     }
     summary = std::move(*done);
+    if (elsewhere && !elsewhere->awaited().empty()) {
+      auto waits = PackAwaited(*elsewhere, store, config, common);
+      if (!waits) return Complain(waits.error());
+      packed = std::move(*waits);
+    }
   }
   PrintSummary(name, *summary, common);
+  if (!packed.empty() && !common.json) fmt::print("{}\n", packed);
   if (summary->status == results::RunStatus::kInterrupted) return kExitInterrupted;
   return kExitDone;  // a stop that was asked for is no failure
 }
 
 WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& common) {
   WorkbenchOptions options = common.bench;
-  options.device = config.device;
+  // What another machine evaluates is compiled and screened for its GPU here.
+  options.device = config.until.empty() ? config.device : "emulator";
   options.gpu = config.gpu;
   // Named at the command line again, the folder has moved; else it is where the run found it.
   if (options.tasks.empty()) options.tasks = config.tasks;
@@ -303,6 +319,10 @@ RunOne BatchRunner(const Common& common) {
 }
 
 int StartBatch(const RunOptions& options, search::SearchConfig config, const Common& common) {
+  if (!config.until.empty()) {
+    return Complain(
+        {ErrorCode::kInvalidInput, "--until evaluate is for one task: start a run for each"});
+  }
   search::BatchSpec spec;
   if (!options.batch.empty()) {
     auto text = ReadFile(options.batch, 1 << 20);

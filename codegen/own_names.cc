@@ -12,25 +12,25 @@ using Kind = SourceToken::Kind;
 // Words after which a name is used, not declared, and words that are no names.
 const std::set<std::string_view>& Keywords() {
   static const std::set<std::string_view> words = {
-      "alignas",   "alignof",  "asm",       "auto",     "bool",     "break",    "case",
-      "catch",     "char",     "class",     "const",    "consteval", "constexpr", "constinit",
-      "continue",  "decltype", "default",   "delete",   "do",       "double",   "else",
-      "enum",      "explicit", "extern",    "false",    "float",    "for",      "friend",
-      "goto",      "if",       "inline",    "int",      "long",     "mutable",  "namespace",
-      "new",       "noexcept", "nullptr",   "operator", "private",  "protected", "public",
-      "register",  "return",   "short",     "signed",   "sizeof",   "static",   "struct",
-      "switch",    "template", "this",      "throw",    "true",     "try",      "typedef",
-      "typename",  "union",    "unsigned",  "using",    "virtual",  "void",     "volatile",
-      "while",     "dim",      "tensor",    "scalar",   "threadIdx", "blockIdx", "blockDim",
-      "gridDim",   "warpSize"};
+      "alignas",  "alignof",  "asm",      "auto",     "bool",      "break",     "case",
+      "catch",    "char",     "class",    "const",    "consteval", "constexpr", "constinit",
+      "continue", "decltype", "default",  "delete",   "do",        "double",    "else",
+      "enum",     "explicit", "extern",   "false",    "float",     "for",       "friend",
+      "goto",     "if",       "inline",   "int",      "long",      "mutable",   "namespace",
+      "new",      "noexcept", "nullptr",  "operator", "private",   "protected", "public",
+      "register", "return",   "short",    "signed",   "sizeof",    "static",    "struct",
+      "switch",   "template", "this",     "throw",    "true",      "try",       "typedef",
+      "typename", "union",    "unsigned", "using",    "virtual",   "void",      "volatile",
+      "while",    "dim",      "tensor",   "scalar",   "threadIdx", "blockIdx",  "blockDim",
+      "gridDim",  "warpSize"};
   return words;
 }
 
 // Keywords that end a type, so that a name behind them is declared: "int x", "const x" is none.
 bool EndsType(std::string_view word) {
-  static const std::set<std::string_view> words = {"auto", "bool",     "char",     "double", "float",
-                                                   "int",  "long",     "short",    "signed", "unsigned",
-                                                   "void", "typename", "class",    "struct", "const"};
+  static const std::set<std::string_view> words = {
+      "auto",   "bool",     "char", "double",   "float", "int",    "long", "short",
+      "signed", "unsigned", "void", "typename", "class", "struct", "const"};
   return words.contains(word);
 }
 
@@ -38,14 +38,14 @@ bool EndsType(std::string_view word) {
 // cannot be told here.
 bool IsLibrary(std::string_view name) {
   static const std::set<std::string_view> words = {
-      "abs",   "ceil", "cos",  "exp",  "exp2", "fabs", "floor", "fma",    "fmaxf", "fminf",
-      "half",  "log",  "log2", "max",  "min",  "pow",  "rsqrt", "rsqrtf", "sin",   "sqrt",
-      "sqrtf", "swap", "tanh", "uint", "ulong", "ushort", "uchar", "dim3", "nv_bfloat16", "expf"};
+      "abs",   "ceil", "cos",  "exp",  "exp2",  "fabs",   "floor", "fma",    "fmaxf",       "fminf",
+      "half",  "log",  "log2", "max",  "min",   "pow",    "rsqrt", "rsqrtf", "sin",         "sqrt",
+      "sqrtf", "swap", "tanh", "uint", "ulong", "ushort", "uchar", "dim3",   "nv_bfloat16", "expf"};
   if (words.contains(name) || name.ends_with("_t")) return true;
   // Vector types: float4, uint2, half2, ...
-  static const std::set<std::string_view> vectors = {"char",  "uchar", "short",  "ushort", "int",
-                                                     "uint",  "long",  "ulong",  "float",  "double",
-                                                     "half",  "longlong", "ulonglong"};
+  static const std::set<std::string_view> vectors = {
+      "char",  "uchar", "short",  "ushort", "int",      "uint",     "long",
+      "ulong", "float", "double", "half",   "longlong", "ulonglong"};
   return !name.empty() && name.back() >= '1' && name.back() <= '4' &&
          vectors.contains(name.substr(0, name.size() - 1));
 }
@@ -77,13 +77,13 @@ OwnNames FindOwnNames(const LexedSource& source) {
     const std::string_view name = token.text;
     const SourceToken* before = i > 0 ? tokens[i - 1] : nullptr;
     const SourceToken* next = at(i + 1);
-    const bool member = before != nullptr && (before->Is(".") || before->Is("::") ||
-                                              (before->Is(":") && i > 1 && tokens[i - 2]->Is(":")) ||
-                                              (before->Is(">") && i > 1 && tokens[i - 2]->Is("-")) ||
-                                              before->Is("->"));
+    const bool member = before != nullptr &&
+                        (before->Is(".") || before->Is("::") ||
+                         (before->Is(":") && i > 1 && tokens[i - 2]->Is(":")) ||
+                         (before->Is(">") && i > 1 && tokens[i - 2]->Is("-")) || before->Is("->"));
     const bool scope =
-        next != nullptr && (next->Is("::") || (next->Is(":") && at(i + 2) != nullptr &&
-                                               at(i + 2)->Is(":")));
+        next != nullptr &&
+        (next->Is("::") || (next->Is(":") && at(i + 2) != nullptr && at(i + 2)->Is(":")));
     if (token.in_directive || member || scope || Keywords().contains(name) ||
         name.starts_with("__") || IsLibrary(name)) {
       foreign.insert(name);
@@ -92,10 +92,9 @@ OwnNames FindOwnNames(const LexedSource& source) {
     // A name behind a type (a name, a keyword of types, or one of > * & behind such) that is
     // followed by what follows a declarator.
     const bool behind_type =
-        before != nullptr &&
-        ((before->kind == Kind::kIdentifier &&
-          (!Keywords().contains(before->text) || EndsType(before->text))) ||
-         before->Is(">") || before->Is("*") || before->Is("&"));
+        before != nullptr && ((before->kind == Kind::kIdentifier &&
+                               (!Keywords().contains(before->text) || EndsType(before->text))) ||
+                              before->Is(">") || before->Is("*") || before->Is("&"));
     const bool declarator =
         next != nullptr && (next->Is("=") || next->Is(";") || next->Is(",") || next->Is(")") ||
                             next->Is("[") || next->Is("{") || next->Is(":"));

@@ -223,14 +223,14 @@ std::string DescribeDevice(const DeviceFacts& d) {
   if (d.arch.starts_with("sm_9")) {
     text +=
         "instructions beyond the older ones: cp.async, TMA (cp.async.bulk, tensor maps), mbarrier, "
-        "wgmma with sm_90a, clusters of up to 8 blocks with distributed shared memory, "
+        "wgmma, clusters of up to 8 blocks with distributed shared memory, "
         "setmaxnreg, programmatic dependent launch\n";
   }
-  text += "memory is moved in sectors of 32 bytes, lines of 128; a thread loads up to 16 bytes at "
-          "once; shared memory has 32 banks of 4 bytes\n";
-  text += fmt::format("times: {}", d.modelled
-                                       ? "modelled from an emulation of the compiled kernel"
-                                       : "measured on the device, with a cold L2");
+  text +=
+      "memory is moved in sectors of 32 bytes, lines of 128; a thread loads up to 16 bytes at "
+      "once; shared memory has 32 banks of 4 bytes\n";
+  text += fmt::format("times: {}", d.modelled ? "modelled from an emulation of the compiled kernel"
+                                              : "measured on the device, with a cold L2");
   return text;
 }
 

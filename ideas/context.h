@@ -38,7 +38,7 @@ TaskFacts DescribeTask(const seeds::Task& task);
 
 struct DeviceFacts {
   std::string name;  // "H200"
-  std::string arch;  // "sm_90"
+  std::string arch;  // "sm_90a": what programs are compiled for
   int sm_count = 0;
   double memory_gbs = 0;   // GB/s, measured copy
   double l2_mb = 0;        // MB

@@ -603,9 +603,8 @@ Result<bool> Store::RecordPromotion(const PromotionRow& promotion) {
 
 Status Store::RecordProfile(CandidateId candidate, std::string_view summary,
                             std::string_view report) {
-  return impl_->Transact([&](Connection& c) {
-    PutProfile(c, candidate, summary, report, impl_->clock.WallTime());
-  });
+  return impl_->Transact(
+      [&](Connection& c) { PutProfile(c, candidate, summary, report, impl_->clock.WallTime()); });
 }
 
 Status Store::SetBaselines(std::span<const BaselineRow> rows) {

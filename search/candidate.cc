@@ -63,6 +63,13 @@ std::vector<SlotPtr> Programs::Finish(const Hash& identity, const results::Evalu
   return waiting;
 }
 
+std::vector<SlotPtr> Programs::GiveUp(const Hash& identity) {
+  const auto entry = Get(identity);
+  const std::scoped_lock lock(mutex_);
+  entry->begun = false;
+  return std::exchange(entry->waiting, {});
+}
+
 void Programs::Restore(const Hash& identity, CandidateId holder,
                        const results::EvaluationRow& row) {
   const auto entry = Get(identity);

@@ -48,6 +48,9 @@ class Programs {
   Next Enter(const Hash& identity, const SlotPtr& slot, results::EvaluationRow& row);
   // The evaluation of a program is in. Returns the slots that wait for it, lowest id first.
   std::vector<SlotPtr> Finish(const Hash& identity, const results::EvaluationRow& row);
+  // There will be no evaluation now. Returns the slots that waited for it; who enters next begins
+  // anew.
+  std::vector<SlotPtr> GiveUp(const Hash& identity);
   // A passed program has one holder of the verdict. Call `decide` with the holder so far (none at
   // first); it returns the holder from now on. Calls for one program exclude each other.
   template <typename F>

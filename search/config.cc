@@ -71,6 +71,8 @@ constexpr TextField kTexts[] = {
     {"suite", &SearchConfig::suite,
      "whose cases count (default: the first that has all of the cases)"},
     {"base_url", &SearchConfig::base_url, "where --model is served (default: the provider's own)"},
+    {"until", &SearchConfig::until,
+     "evaluate: stop there and pack the programs for a machine with a GPU (docs/search.md)"},
     {"replay", &SearchConfig::replay, "answer from this run's stored calls, offline"},
 };
 
@@ -254,6 +256,14 @@ Status Validate(const SearchConfig& config) {
   }
   for (const std::string& text : config.goals) {
     if (auto goal = ParseGoal(text); !goal) return Failure(std::move(goal.error()));
+  }
+  if (!config.until.empty() && config.until != "evaluate") {
+    return Bad(fmt::format("until is '{}'; it can be 'evaluate' or empty", config.until));
+  }
+  if (!config.until.empty() && config.device != "auto" && config.device != "emulator") {
+    return Bad(
+        "until evaluate leaves the device to another machine: leave --device out, and name "
+        "its GPU with --gpu");
   }
   if (config.ensemble != "weights" && config.ensemble != "bandit") {
     const std::vector<std::string> known = {"weights", "bandit"};

@@ -46,6 +46,7 @@ struct SearchConfig {
   std::string suite;                 // whose cases; empty = the first that has all of `cases`
   std::vector<std::string> cases;    // scored or extra cases that count; empty = the scored ones
   std::string base_url;              // of `model`; empty = the provider's own
+  std::string until;                 // "evaluate" = another machine does that; empty = to the end
   std::string replay;                // folder of the run whose calls answer again; empty = none
   std::vector<ModelSpec> models;     // who answers; empty = `model` for all roles
   std::string ensemble = "weights";  // which of several answers: by "weights", or "bandit"

@@ -287,6 +287,16 @@ Result<EvaluationHold> Ledger::ReserveDevice(const std::string& key, std::vector
   }
 }
 
+Status Ledger::BookGpu(std::string_view candidate, const results::LedgerScope& scope, Seconds gpu) {
+  if (gpu.count() <= 0) return {};
+  const std::string key = fmt::format("evaluation {} elsewhere", candidate);
+  const Amount amount{LedgerKind::kGpuSeconds, gpu.count()};
+  auto fresh = store_.Reserve(key, std::span(&amount, 1), scope, {});
+  if (!fresh) return Failure(std::move(fresh.error()));
+  if (!*fresh) return {};
+  return store_.SettleAll(key, std::span(&amount, 1));
+}
+
 Result<EvaluationHold> Ledger::ReserveEvaluation(std::string_view candidate,
                                                  const results::LedgerScope& scope, bool on_gpu,
                                                  const std::stop_token& stop,

@@ -89,6 +89,10 @@ class Ledger {
   bool exhausted() const;
   std::string reason() const;
 
+  // Seconds of a GPU on another machine, known when they are over: booked once per candidate,
+  // whatever the limits say. Nothing for none.
+  Status BookGpu(std::string_view candidate, const results::LedgerScope& scope, Seconds gpu);
+
  private:
   friend class EvaluationHold;
   struct Need;

@@ -51,7 +51,19 @@ const PromotionRow* Met(const RunData& data, CandidateId challenger, CandidateId
   return nullptr;
 }
 
-// Whether the challenger was promoted; none when the budget refused the contest.
+// Their times of two moments have to do.
+Result<std::optional<bool>> NotMeasured(const PromoteParts& parts, const CandidateRow& challenger,
+                                        const CandidateRow& incumbent, const Error& why) {
+  const std::string text = fmt::format("{} was not measured beside {}: {}", challenger.name,
+                                       incumbent.name, why.message);
+  if (auto noted = parts.tree.store().AddEvent("contest", text); !noted) {
+    return Failure(std::move(noted.error()));
+  }
+  parts.observer.Line("  " + text);
+  return std::optional<bool>();
+}
+
+// Whether the challenger was promoted; none when the two cannot be measured side by side.
 Result<std::optional<bool>> Contest(const PromoteParts& parts, const CandidateRow& incumbent,
                                     const CandidateRow& challenger, const std::stop_token& stop) {
   const RunData& data = parts.tree.data();
@@ -65,23 +77,20 @@ Result<std::optional<bool>> Contest(const PromoteParts& parts, const CandidateRo
                                       scope, parts.on_gpu, stop);
   if (!hold) {
     if (hold.error().code != ErrorCode::kBudget) return Failure(std::move(hold.error()));
-    const std::string text = fmt::format("{} was not measured beside {}: {}", challenger.name,
-                                         incumbent.name, hold.error().message);
-    if (auto noted = parts.tree.store().AddEvent("contest", text); !noted) {
-      return Failure(std::move(noted.error()));
-    }
-    parts.observer.Line("  " + text);
-    return std::optional<bool>();
+    return NotMeasured(parts, challenger, incumbent, hold.error());
   }
   const auto begun = std::chrono::steady_clock::now();
   auto promotion = eval::Promote(
-      parts.evaluator, {incumbent.name, &*old_program, *results::ScoreOf(incumbent), false},
+      parts.compare, {incumbent.name, &*old_program, *results::ScoreOf(incumbent), false},
       {challenger.name, &*new_program, *results::ScoreOf(challenger), false});
   const Seconds took = std::chrono::steady_clock::now() - begun;
-  if (!promotion) return Failure(std::move(promotion.error()));
   if (auto settled = hold->Settle(parts.on_gpu ? took : Seconds(0)); !settled) {
     return Failure(std::move(settled.error()));
   }
+  if (!promotion && promotion.error().code == ErrorCode::kUnavailable) {
+    return NotMeasured(parts, challenger, incumbent, promotion.error());
+  }
+  if (!promotion) return Failure(std::move(promotion.error()));
   const PromotionRow row = ToRow(*promotion, challenger.id, incumbent.id);
   if (auto recorded = parts.tree.RecordContest(row); !recorded) {
     return Failure(std::move(recorded.error()));

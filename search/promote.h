@@ -11,7 +11,7 @@
 #include <stop_token>
 
 #include "base/result.h"
-#include "eval/evaluator.h"
+#include "eval/promotion.h"
 #include "results/rows.h"
 #include "search/ledger.h"
 #include "search/observer.h"
@@ -24,7 +24,7 @@ inline constexpr int kMostContests = 3;
 
 struct PromoteParts {
   RunTree& tree;
-  const eval::Evaluator& evaluator;
+  eval::ComparePrograms compare;
   Ledger& ledger;
   Observer& observer;
   bool on_gpu = false;  // its seconds are counted
@@ -32,7 +32,8 @@ struct PromoteParts {
 
 // Holds the contests of a round whose candidates all have their verdicts. Called again after a kill
 // it does those that are left. When the budget refuses one, the challenger keeps the place that its
-// score gives it, and an event of the run ("contest") says that nobody looked twice. Errors of the
+// score gives it, and an event of the run ("contest") says that nobody looked twice; the same when
+// `compare` is kUnavailable (another machine did not measure the two). Other errors of the
 // device leave the run resumable; kCancelled on a stop. REQUIRES: nothing else writes to the tree.
 Status PromoteWinners(const PromoteParts& parts, RoundId round, const std::stop_token& stop);
 

@@ -23,7 +23,7 @@ using results::IdeaRow;
 // Ideas from elsewhere that a prompt lists, newest first.
 constexpr std::size_t kElsewhere = 24;
 
-ideas::DeviceFacts FactsOf(const eval::Device& device) {
+ideas::DeviceFacts FactsOf(const eval::Device& device, const SearchConfig& config) {
   const eval::DeviceSpec& spec = device.spec();
   ideas::DeviceFacts facts;
   facts.name = spec.name;
@@ -41,7 +41,7 @@ ideas::DeviceFacts FactsOf(const eval::Device& device) {
   facts.threads_per_sm = spec.threads_per_sm;
   facts.blocks_per_sm = spec.blocks_per_sm;
   facts.shared_per_block = spec.shared_per_block;
-  facts.modelled = device.name() == "emulator";
+  facts.modelled = device.name() == "emulator" && config.until.empty();
   return facts;
 }
 
@@ -128,7 +128,7 @@ Prompts::Prompts(const seeds::Task& task, const eval::Device& device, const Sear
                  ideas::Library library)
     : config_(config),
       task_(TaskFactsOf(task)),
-      device_(FactsOf(device)),
+      device_(FactsOf(device, config)),
       library_(std::move(library)) {}
 
 namespace {

@@ -15,6 +15,7 @@
 #include "results/format.h"
 #include "search/candidate.h"
 #include "search/convert.h"
+#include "search/elsewhere.h"
 #include "search/idea_intake.h"
 #include "search/selection.h"
 #include "search/steering.h"
@@ -366,9 +367,12 @@ struct Round::Impl {
         break;
     }
     Begin();
-    const bool on_gpu = parts.measured;
-    auto reserved = parts.calls.ledger().ReserveEvaluation(
-        slot->name, {plan.index, slot->idea.number, CallId()}, on_gpu, parts.halt.get_token());
+    const results::LedgerScope scope{plan.index, slot->idea.number, CallId()};
+    if (parts.elsewhere != nullptr && parts.elsewhere->Where(identity) != Elsewhere::Place::kNew) {
+      return Evaluate(slot, identity, scope, nullptr);  // it was booked when it was packed
+    }
+    auto reserved = parts.calls.ledger().ReserveEvaluation(slot->name, scope, parts.measured,
+                                                           parts.halt.get_token());
     if (!reserved) {
       const bool budget = reserved.error().code == ErrorCode::kBudget;
       const EvaluationRow row = NotDone("not evaluated: " + reserved.error().message);
@@ -379,25 +383,50 @@ struct Round::Impl {
       }
       return;
     }
-    auto hold = std::make_shared<EvaluationHold>(std::move(*reserved));
+    Evaluate(slot, identity, scope, std::make_shared<EvaluationHold>(std::move(*reserved)));
+  }
+
+  // REQUIRES: Begin was called. `hold` is none for what was booked before.
+  void Evaluate(const SlotPtr& slot, const Hash& identity, const results::LedgerScope& scope,
+                const std::shared_ptr<EvaluationHold>& hold) {
+    const std::string name = slot->name;
     parts.stages.Submit(
-        *slot->received.program, [this, identity, hold, on_gpu](Result<eval::Evaluation> done) {
-          EvaluationRow row;
-          if (done) {
-            row = ToRow(*done);
-            if (auto paid = hold->Settle(on_gpu ? DeviceTime(*done) : Seconds(0)); !paid) {
-              Set(std::move(paid.error()));
-            }
-          } else {
-            Set(done.error().code == ErrorCode::kCancelled
-                    ? std::move(done.error())
-                    : Error{done.error().code, "evaluating: " + done.error().message});
-          }
-          for (const SlotPtr& waiting : programs.Finish(identity, row)) {
-            if (done) Judge(waiting, row);
-            End();
-          }
+        name, *slot->received.program,
+        [this, identity, scope, hold, name](Result<std::optional<eval::Evaluation>> done) {
+          Evaluated(name, identity, scope, hold, std::move(done));
         });
+  }
+
+  void Evaluated(const std::string& name, const Hash& identity, const results::LedgerScope& scope,
+                 const std::shared_ptr<EvaluationHold>& hold,
+                 Result<std::optional<eval::Evaluation>> done) {
+    EvaluationRow row;
+    const bool judged_now = done && *done;
+    if (done) {
+      if (judged_now) row = ToRow(**done);
+      const Seconds gpu = judged_now && parts.measured ? DeviceTime(**done) : Seconds(0);
+      const Status paid = hold ? hold->Settle(gpu) : parts.calls.ledger().BookGpu(name, scope, gpu);
+      if (!paid) Set(paid.error());
+    } else {
+      Set(done.error().code == ErrorCode::kCancelled
+              ? std::move(done.error())
+              : Error{done.error().code, "evaluating: " + done.error().message});
+    }
+    for (const SlotPtr& waiting :
+         judged_now ? programs.Finish(identity, row) : programs.GiveUp(identity)) {
+      if (judged_now) {
+        Judge(waiting, row);
+      } else if (done) {
+        Await(*waiting);
+      }
+      End();
+    }
+  }
+
+  void Await(const Slot& slot) {
+    parts.observer.Line(fmt::format("  {:<10} to be evaluated elsewhere", slot.name));
+    const std::scoped_lock lock(mutex);
+    ++awaited;
   }
 
   // What follows from an evaluation for one candidate.
@@ -576,6 +605,7 @@ struct Round::Impl {
 
   mutable std::mutex mutex;
   int open = 0;         // pieces of work; GUARDED_BY(mutex)
+  int awaited = 0;      // candidates, from another machine; GUARDED_BY(mutex)
   int asking = 0;       // requests for ideas; GUARDED_BY(mutex)
   bool shared = false;  // on_share was called; GUARDED_BY(mutex)
   std::map<CandidateId, bool>
@@ -589,6 +619,10 @@ Round::Round(const RoundParts& parts, RoundPlan plan)
     : impl_(std::make_unique<Impl>(parts, std::move(plan))) {}
 Round::~Round() = default;
 Status Round::Run() { return impl_->Run(); }
+int Round::awaited() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->awaited;
+}
 RoundId Round::id() const { return impl_->round; }
 std::optional<std::string> Round::budget() const {
   const std::scoped_lock lock(impl_->mutex);

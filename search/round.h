@@ -31,6 +31,7 @@
 
 namespace grove::search {
 
+class Elsewhere;
 class Steering;
 
 // What the rounds of a search share; borrowed.
@@ -53,6 +54,7 @@ struct RoundParts {
   const Steering* steering = nullptr;  // asked before each question to a model; may be none
   // The device is a GPU, whose seconds are counted.
   bool measured = false;
+  Elsewhere* elsewhere = nullptr;  // programs are evaluated on another machine
 };
 
 struct RoundPlan {
@@ -75,6 +77,8 @@ class Round {
   // finished: what comes next is the caller's decision.
   Status Run();
   RoundId id() const;
+  // Candidates whose programs are awaited from another machine: then the round is not at its end.
+  int awaited() const;
   // Why nothing new was started; none while the budget lasts.
   std::optional<std::string> budget() const;
 

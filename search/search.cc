@@ -17,6 +17,7 @@
 #include "search/call_pool.h"
 #include "search/convert.h"
 #include "search/early.h"
+#include "search/elsewhere.h"
 #include "search/goals.h"
 #include "search/model_calls.h"
 #include "search/policy.h"
@@ -55,6 +56,14 @@ struct Search::Impl {
            stagnation.stale() + 1 < config.patience;
   }
   Status AskEarly(RoundId round, CandidateId last);
+  // Without a value: it is awaited from another machine.
+  Result<std::optional<eval::Evaluation>> EvaluateHereOrThere(
+      const std::string& name, const codegen::KernelProgram& program) const;
+  // kUnavailable for two that another machine has not measured side by side.
+  Result<std::vector<eval::CasePair>> CompareHereOrThere(
+      const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) const;
+  // Nothing goes on without what another machine finds.
+  Status Awaited();
   // What was asked early for the round that begins, found again from the tree.
   Result<std::map<CandidateId, EarlyQuestion>> AskedEarly() const;
   std::vector<CandidateId> Frontier() const;
@@ -77,6 +86,7 @@ struct Search::Impl {
   std::unique_ptr<RunTree> tree;
   std::unique_ptr<Prompts> prompts;
   int finished = 0;          // rounds
+  bool awaits = false;       // programs from another machine
   bool asked_early = false;  // whether the last of them allowed to ask early for the next
   std::optional<std::string> spent;
   std::mutex live_mutex;
@@ -98,7 +108,8 @@ Status Search::Impl::Open() {
   auto library = ideas::Library::Load();
   if (!library) return Failure(std::move(library.error()));
   prompts = std::make_unique<Prompts>(parts.task, parts.device, config, std::move(*library));
-  stages.emplace(parts.evaluator, LimitsFor(parts.device), halt.get_token());
+  stages.emplace(parts.evaluator, LimitsFor(parts.device), halt.get_token(), parts.elsewhere,
+                 config.screen != 0);
   pool.emplace(config.calls);
   early.emplace(calls, *pool, halt.get_token());
   if (auto seeded = EnsureSeed(); !seeded) return seeded;
@@ -136,6 +147,31 @@ std::int64_t Search::Impl::SizeOf(const CandidateRow& row) const {
   return program ? static_cast<std::int64_t>(program->size()) : 0;
 }
 
+Result<std::optional<eval::Evaluation>> Search::Impl::EvaluateHereOrThere(
+    const std::string& name, const codegen::KernelProgram& program) const {
+  if (parts.elsewhere != nullptr) return parts.elsewhere->Find(name, program);
+  auto evaluation = parts.evaluator.Evaluate(program);
+  if (!evaluation) return Failure(std::move(evaluation.error()));
+  return std::optional(std::move(*evaluation));
+}
+
+Result<std::vector<eval::CasePair>> Search::Impl::CompareHereOrThere(
+    const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) const {
+  if (parts.elsewhere == nullptr) return parts.evaluator.ComparePair(incumbent, challenger);
+  auto pairs = parts.elsewhere->FindContest(incumbent.identity(), challenger.identity());
+  if (!pairs) {
+    return Fail(ErrorCode::kUnavailable, "the other machine has not measured them side by side");
+  }
+  return std::move(*pairs);
+}
+
+Status Search::Impl::Awaited() {
+  awaits = true;
+  return Fail(ErrorCode::kCancelled,
+              fmt::format("{} programs are to be evaluated on another machine",
+                          parts.elsewhere->awaited().size()));
+}
+
 Status Search::Impl::EnsureSeed() {
   auto program = codegen::MakeProgram(parts.task.seed.source, parts.task.seed.plan);
   if (!program) return Fail(std::move(program.error()), "the task's seed");
@@ -146,9 +182,10 @@ Status Search::Impl::EnsureSeed() {
   auto id = tree->RecordSeed(draft);
   if (!id) return Failure(std::move(id.error()));
   if (tree->data().Find(*id)->status != CandidateStatus::kEvaluated) {
-    auto evaluation = parts.evaluator.Evaluate(*program);
+    auto evaluation = EvaluateHereOrThere("seed", *program);
     if (!evaluation) return Fail(std::move(evaluation.error()), "evaluating the seed");
-    if (auto done = tree->Conclude(*id, ToRow(*evaluation)); !done) return done;
+    if (!*evaluation) return Awaited();
+    if (auto done = tree->Conclude(*id, ToRow(**evaluation)); !done) return done;
   }
   const CandidateRow& seed = *tree->data().Seed();
   if (!results::ScoreOf(seed)) {
@@ -281,21 +318,31 @@ Status Search::Impl::RunRound(std::stop_token stop) {
                             return MayAskEarly() ? AskEarly(id, last) : Status();
                           },
                           parts.steering,
-                          parts.device.name() != "emulator"};
+                          parts.device.name() != "emulator" || parts.elsewhere != nullptr,
+                          parts.elsewhere};
   const bool early_next = MayAskEarly();
   Round round(shared, plan);
   if (auto done = round.Run(); !done) return done;
+  if (round.awaited() > 0) return Awaited();
   spent = round.budget();
 
   // Nothing is in flight now: the tree may be read without its lock.
   const int number = static_cast<int>(plan.parents.size()) * config.ideas + 1;
-  const PortfolioParts combining{*tree, parts.evaluator, calls.ledger(), parts.observer,
-                                 shared.measured};
-  if (auto added = AddPortfolio(combining, round.id(), number, halt.get_token()); !added) {
-    return added;
-  }
-  const PromoteParts contests{*tree, parts.evaluator, calls.ledger(), parts.observer,
-                              shared.measured};
+  const PortfolioParts combining{
+      *tree,
+      [this](const std::string& name, const codegen::KernelProgram& program) {
+        return EvaluateHereOrThere(name, program);
+      },
+      calls.ledger(), parts.observer, shared.measured};
+  auto added = AddPortfolio(combining, round.id(), number, halt.get_token());
+  if (!added) return Failure(std::move(added.error()));
+  if (!*added) return Awaited();
+  const PromoteParts contests{
+      *tree,
+      [this](const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) {
+        return CompareHereOrThere(incumbent, challenger);
+      },
+      calls.ledger(), parts.observer, shared.measured};
   if (auto done = PromoteWinners(contests, round.id(), halt.get_token()); !done) return done;
   if (!spent && calls.exhausted()) spent = calls.ledger().reason();
   stagnation.Round(BestOf(round.id()));
@@ -364,6 +411,8 @@ SearchSummary Search::Summary() const {
   return summary;
 }
 
+bool Search::Awaits() const { return impl_->awaits; }
+
 const RunTree& Search::tree() const { return *impl_->tree; }
 
 Result<SearchSummary> RunSearch(const SearchParts& parts, const SearchConfig& config,
@@ -382,8 +431,9 @@ Result<SearchSummary> RunSearch(const SearchParts& parts, const SearchConfig& co
   }
   SearchSummary summary = search.Summary();
   if (!outcome) {
-    summary.status = RunStatus::kInterrupted;
+    summary.status = search.Awaits() ? RunStatus::kStopped : RunStatus::kInterrupted;
     summary.reason = outcome.error().message;
+    summary.awaits = search.Awaits();
   } else {
     summary.status = RunStatus::kFinished;
     summary.reason = *ended;

@@ -8,16 +8,22 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include "search/elsewhere.h"
+
 namespace grove::search {
 namespace {
 
 namespace flow = tbb::flow;
 
 struct Job {
+  std::string name;
+  codegen::KernelProgram program;
   eval::Evaluator::Steps steps;
   Stages::Done done;
   bool failed = false;
   Error error;  // when it failed
+  bool away = false;
+  std::optional<eval::Evaluation> found;  // by another machine
 };
 using JobPtr = std::shared_ptr<Job>;
 using Node = flow::function_node<JobPtr, flow::continue_msg>;
@@ -32,6 +38,14 @@ bool GoesOn(Job& job, Result<bool> ended) {
   return !*ended;
 }
 
+// What a screen cannot tell is no verdict.
+bool Undecided(const eval::Verdict& verdict) {
+  return verdict.kind == eval::VerdictKind::kUnsupported ||
+         verdict.kind == eval::VerdictKind::kTimeout ||
+         verdict.kind == eval::VerdictKind::kOutOfMemory ||
+         verdict.kind == eval::VerdictKind::kInfrastructure;
+}
+
 }  // namespace
 
 StageLimits LimitsFor(const eval::Device& device) {
@@ -41,9 +55,12 @@ StageLimits LimitsFor(const eval::Device& device) {
 }
 
 struct Stages::Impl {
-  Impl(const eval::Evaluator& from, const StageLimits& limits, std::stop_token token)
+  Impl(const eval::Evaluator& from, const StageLimits& limits, std::stop_token token,
+       Elsewhere* other, bool screened)
       : evaluator(from),
         stop(std::move(token)),
+        elsewhere(other),
+        screen(screened),
         slots(limits.compile + limits.check + limits.time + 1),
         // Steps wait for compilers and GPUs, so there are more of them than cores.
         threads(tbb::global_control::max_allowed_parallelism,
@@ -57,6 +74,8 @@ struct Stages::Impl {
       finish.emplace(*graph, flow::unlimited, [](const JobPtr& job) {
         if (job->failed) {
           job->done(Failure(std::move(job->error)));
+        } else if (job->away) {
+          job->done(std::move(job->found));
         } else {
           job->done(job->steps.Take());
         }
@@ -70,7 +89,9 @@ struct Stages::Impl {
         return flow::continue_msg();
       });
       check.emplace(*graph, limits.check, [this](const JobPtr& job) {
-        Step(job, &*time, [](Job& j) { return GoesOn(j, j.steps.Check()); });
+        Step(job, &*time, [this](Job& j) {
+          return elsewhere == nullptr ? GoesOn(j, j.steps.Check()) : LookUp(j);
+        });
         return flow::continue_msg();
       });
       compile.emplace(*graph, limits.compile, [this](const JobPtr& job) {
@@ -82,6 +103,26 @@ struct Stages::Impl {
 
   ~Impl() {
     arena.execute([&] { graph->wait_for_all(); });
+  }
+
+  // Whether the program goes on here: never. Its verdict is that of the screen, what another
+  // machine found, or awaited.
+  bool LookUp(Job& job) {
+    if (screen && elsewhere->Where(job.program.identity()) == Elsewhere::Place::kNew) {
+      auto screened = job.steps.Check();
+      if (!screened) return GoesOn(job, std::move(screened));
+      if (*screened) {
+        auto evaluation = job.steps.Take();
+        if (!Undecided(evaluation.verdict)) {
+          job.away = true;
+          job.found = std::move(evaluation);
+          return false;
+        }
+      }
+    }
+    job.away = true;
+    job.found = elsewhere->Find(job.name, job.program);
+    return false;
   }
 
   template <typename F>
@@ -103,6 +144,8 @@ struct Stages::Impl {
 
   const eval::Evaluator& evaluator;
   const std::stop_token stop;
+  Elsewhere* const elsewhere;
+  const bool screen;
   const int slots;
   tbb::global_control threads;
   tbb::task_arena arena;
@@ -110,13 +153,15 @@ struct Stages::Impl {
   std::optional<Node> finish, time, check, compile;
 };
 
-Stages::Stages(const eval::Evaluator& evaluator, const StageLimits& limits, std::stop_token stop)
-    : impl_(std::make_unique<Impl>(evaluator, limits, std::move(stop))) {}
+Stages::Stages(const eval::Evaluator& evaluator, const StageLimits& limits, std::stop_token stop,
+               Elsewhere* elsewhere, bool screen)
+    : impl_(std::make_unique<Impl>(evaluator, limits, std::move(stop), elsewhere, screen)) {}
 Stages::~Stages() = default;
 
-void Stages::Submit(codegen::KernelProgram program, Done done) {
+void Stages::Submit(std::string name, codegen::KernelProgram program, Done done) {
+  auto steps = impl_->evaluator.Begin(program);
   impl_->compile->try_put(std::make_shared<Job>(
-      Job{impl_->evaluator.Begin(std::move(program)), std::move(done), false, {}}));
+      Job{std::move(name), std::move(program), std::move(steps), std::move(done), false, {}}));
 }
 
 }  // namespace grove::search

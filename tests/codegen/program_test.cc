@@ -97,7 +97,8 @@ TEST(ProgramIdentityTest, NamesThatMeanSomethingElsewhereCount) {
   differ("float a = expf(1.f);", "float a = sinf(1.f);");
   differ("int max; int a = max(1, 2);", "int min; int a = min(1, 2);");
   differ("#define A b\nint b = 1; int a = A;", "#define A c\nint b = 1; int a = A;");
-  differ("__device__ int f() { return threadIdx.x; }", "__device__ int f() { return threadIdx.y; }");
+  differ("__device__ int f() { return threadIdx.x; }",
+         "__device__ int f() { return threadIdx.y; }");
   differ("half a;", "float2 a;");
   differ("int a = sizeof(float2);", "int a = sizeof(float4);");
   // The same names in other places are another program.

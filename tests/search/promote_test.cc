@@ -216,7 +216,10 @@ TEST_F(PromoteWinnersTest, AContestThatTheBudgetRefusesIsSaid) {
   ASSERT_TRUE((*tree)->Receive(candidate->id, draft("// @time 800\n")));
   ASSERT_TRUE((*tree)->Conclude(candidate->id, evaluated(800)));
   Ledger ledger(**store, {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 1}}, {});
-  const PromoteParts parts{**tree, *evaluator_, ledger, observer_, true};
+  const auto compare = [this](const auto& incumbent, const auto& challenger) {
+    return evaluator_->ComparePair(incumbent, challenger);
+  };
+  const PromoteParts parts{**tree, compare, ledger, observer_, true};
   ASSERT_TRUE(PromoteWinners(parts, *round, {}));
   EXPECT_EQ(device_.pairs_taken(), 0);
   EXPECT_THAT((*tree)->data().promotions, IsEmpty());
@@ -226,7 +229,7 @@ TEST_F(PromoteWinnersTest, AContestThatTheBudgetRefusesIsSaid) {
 
   // With room for it, it is held, and a second call finds it held.
   Ledger larger(**store, {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 1000}}, {});
-  const PromoteParts more{**tree, *evaluator_, larger, observer_, true};
+  const PromoteParts more{**tree, compare, larger, observer_, true};
   ASSERT_TRUE(PromoteWinners(more, *round, {}));
   ASSERT_TRUE(PromoteWinners(more, *round, {}));
   EXPECT_EQ(device_.pairs_taken(), 1);

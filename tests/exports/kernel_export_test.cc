@@ -1,0 +1,239 @@
+// Exported files are compiled by those who would compile them: nvcc, Python. What launches is
+// proven in host_launch_test.cc; running on a GPU is scripts/gpu-exports.
+#include "results/exports/kernel_export.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+
+#include "base/files.h"
+#include "codegen/host_code.h"
+#include "tests/exports/expected.h"
+#include "tests/exports/subjects.h"
+
+namespace grove::results {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class KernelExport : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(::testing::TempDir()) / fmt::format("grove_kernel_export_{}", ::getpid());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::vector<fs::path> Write(const ExportedKernel& kernel, ExportFormat format,
+                              const fs::path& to) const {
+    const auto files = RenderExport(kernel, format);
+    EXPECT_TRUE(files) << kernel.name << ": " << (files ? "" : files.error().message);
+    if (!files) return {};
+    const auto paths = WriteExport(*files, to);
+    EXPECT_TRUE(paths);
+    return paths.value_or(std::vector<fs::path>{});
+  }
+
+  // The compiler's complaints about a program: none, and the program is there.
+  std::string Compile(const ExportedKernel& kernel) const {
+    const fs::path folder = folder_ / kernel.name;
+    fs::create_directories(folder);
+    const auto paths = Write(kernel, ExportFormat::kCu, folder);
+    if (paths.empty()) return "not written";
+    const fs::path program = folder / "program";
+    std::string said = Output(fmt::format(
+        "{} -std=c++17 -O3 -arch=sm_90a --expt-relaxed-constexpr -Xptxas -O0 {} -o {} {} 2>&1",
+        GROVE_NVCC, paths.front().string(), program.string(), NeedsBlas(kernel) ? "-lcublas" : ""));
+    if (!fs::exists(program)) said += "no program";
+    return said;
+  }
+
+  fs::path folder_;
+};
+
+ExportedKernel Only(ExportedKernel kernel, const std::vector<std::string>& cases) {
+  kernel.cases.clear();
+  for (std::size_t i = 0; i < kernel.task.cases.size(); ++i) {
+    if (std::find(cases.begin(), cases.end(), kernel.task.cases[i].name) != cases.end()) {
+      kernel.cases.push_back(i);
+    }
+  }
+  return kernel;
+}
+
+TEST_F(KernelExport, AProgramWithAllThatPlansHaveCompilesAndLinks) {
+  const ExportedKernel kernel = Only(Everything(), {"n32", "n176", "n512"});
+  ASSERT_EQ(kernel.cases.size(), 3U);
+  EXPECT_EQ(Compile(kernel), "");
+}
+
+TEST_F(KernelExport, AProgramWithItsReferenceCompilesAndLinks) {
+  // Two element types and shapes in one file; the same names in kernel and reference.
+  EXPECT_EQ(Compile(SeedOf("softmax", {"crfm", "4096x4096_f16"})), "");
+}
+
+// Minutes of nvcc: by hand, and before a release.
+TEST_F(KernelExport, EverySubjectCompiles) {
+  if (std::getenv("GROVE_TEST_ALL_EXPORTS") == nullptr) {
+    GTEST_SKIP()
+        << "set GROVE_TEST_ALL_EXPORTS=1: nvcc over every subject takes a quarter of an hour";
+  }
+  for (ExportedKernel& kernel : AllSubjects()) {
+    if (kernel.name.ends_with("_reference")) continue;  // compiled as every seed's reference
+    kernel.cases.resize(std::min<std::size_t>(kernel.cases.size(), 2));
+    EXPECT_EQ(Compile(kernel), "") << kernel.name;
+  }
+}
+
+TEST_F(KernelExport, TheProgramSaysHowItIsCompiledAndWhereItIsFrom) {
+  ExportedKernel kernel = SeedOf("softmax", {"crfm"});
+  kernel.about = {"from run a", "Idea: \x1b[31mred\u202e", "ends in a backslash \\", "two\nlines"};
+  const auto files = RenderExport(kernel, ExportFormat::kCu);
+  ASSERT_TRUE(files);
+  const std::string& text = files->front().content;
+  EXPECT_EQ(files->front().name, "softmax_seed.cu");
+  EXPECT_THAT(text, HasSubstr("// from run a\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("// nvcc -std=c++17 -O3 -arch=sm_90a --expt-relaxed-constexpr softmax_seed.cu"));
+  EXPECT_THAT(text, HasSubstr("// ends in a backslash \\.\n"));
+  EXPECT_THAT(text, HasSubstr("// two lines\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, Not(HasSubstr("\u202e")));
+  EXPECT_THAT(text, HasSubstr("// case crfm: x f32 {4096, 65536} -> y f32 {4096, 65536}\n"));
+}
+
+TEST_F(KernelExport, ThePlansOfCuPyScriptsLaunchWhatThePlansMean) {
+  const std::vector<ExportedKernel> subjects = AllSubjects();
+  std::string paths;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    const fs::path path = folder_ / fmt::format("s{}.py", i);
+    Write(subjects[i], ExportFormat::kCupy, path);
+    paths += " " + path.string();
+  }
+  const auto got = Sections(Output(fmt::format(
+      "python3 {}/tests/exports/record_python.py cupy{} 2>&1", GROVE_SOURCE_DIR, paths)));
+  int maps = 0;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    const ExportedKernel& s = subjects[i];
+    const auto kernels = codegen::EmitHostCode(s.program.plan, s.task.cases[s.cases.front()],
+                                               codegen::HostLanguage::kPython)
+                             .kernels;
+    for (std::size_t k = 0; k < s.cases.size(); ++k) {
+      const seeds::Case& c = s.task.cases[s.cases[k]];
+      const auto plan = codegen::ResolvePlan(s.program.plan, c, {});
+      ASSERT_TRUE(plan);
+      const auto found = got.find(fmt::format("{} {}", i, k));
+      ASSERT_NE(found, got.end()) << s.name << (got.empty() ? "" : got.rbegin()->second);
+      ASSERT_EQ(found->second, ExpectedCalls(c, *plan, kernels, maps)) << s.name << " " << c.name;
+    }
+  }
+}
+
+TEST_F(KernelExport, PythonModulesBuildTheirExtensionAndHandInputsOn) {
+  const ExportedKernel softmax = SeedOf("softmax", {"crfm", "4096x4096_f16"});
+  const ExportedKernel everything = Only(Everything(), {"n32", "n512"});
+  std::string paths;
+  for (const auto& [kernel, format] :
+       {std::pair{&softmax, ExportFormat::kTorch}, std::pair{&softmax, ExportFormat::kKernelBench},
+        std::pair{&everything, ExportFormat::kGpuMode}}) {
+    const fs::path path = folder_ / fmt::format("{}.py", Name(format));
+    Write(*kernel, format, path);
+    paths += " " + path.string();
+  }
+  const std::string out = Output(fmt::format(
+      "python3 {}/tests/exports/record_python.py torch{} 2>&1", GROVE_SOURCE_DIR, paths));
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < out.size();) {
+    const std::size_t end = std::min(out.find('\n', at), out.size());
+    lines.push_back(out.substr(at, end - at));
+    at = end + 1;
+  }
+  ASSERT_EQ(lines.size(), 3U) << out;
+  for (const std::string& line : lines) {
+    EXPECT_THAT(line, HasSubstr(R"("functions": ["run"])"));
+    EXPECT_THAT(line, HasSubstr("-gencode=arch=compute_90a,code=sm_90a"));
+    EXPECT_THAT(line, HasSubstr(R"("bare": true)"));
+    EXPECT_THAT(line, HasSubstr(R"("one": "out", "two": ["out", "out"])"));
+    EXPECT_THAT(line, HasSubstr("getCurrentCUDAStream"));
+  }
+  EXPECT_THAT(lines[0], Not(HasSubstr("\"model\"")));
+  EXPECT_THAT(lines[1], HasSubstr(R"("model": "out")"));
+  EXPECT_THAT(lines[2], HasSubstr(R"("custom": ["out", "out"])"));
+  EXPECT_THAT(lines[2], HasSubstr("-lcublas"));
+  EXPECT_THAT(lines[0], Not(HasSubstr("-lcublas")));
+}
+
+TEST_F(KernelExport, SourceThatLooksLikePythonStaysText) {
+  ExportedKernel kernel = SeedOf("softmax", {"crfm"});
+  auto program = codegen::MakeProgram(
+      kernel.program.source + "\n// '''); import os; os._exit(7) # \\\n", kernel.program.plan_json);
+  ASSERT_TRUE(program) << program.error().message;
+  kernel.program = *program;
+  for (const ExportFormat format : {ExportFormat::kTorch, ExportFormat::kCupy}) {
+    const fs::path path = folder_ / fmt::format("{}.py", Name(format));
+    Write(kernel, format, path);
+    const std::string check =
+        "import ast,sys; t=ast.parse(open(sys.argv[1]).read()); "
+        "print(sum('os._exit(7) # \\\\' in n.value for n in ast.walk(t) if isinstance(n, "
+        "ast.Constant) "
+        "and isinstance(n.value, str)), any(isinstance(n, ast.Call) and "
+        "getattr(n.func, 'attr', '') == '_exit' for n in ast.walk(t)))";
+    EXPECT_EQ(Output(fmt::format("python3 -c \"{}\" {} 2>&1", check, path.string())), "1 False\n");
+  }
+}
+
+TEST_F(KernelExport, AFolderWithSetupHasEverythingItNames) {
+  const auto paths = Write(SeedOf("softmax", {"crfm"}), ExportFormat::kTorchCpp, folder_ / "ext");
+  std::vector<std::string> names;
+  for (const fs::path& path : paths) names.push_back(path.filename().string());
+  EXPECT_THAT(names,
+              ::testing::UnorderedElementsAre("setup.py", "softmax_seed.cu", "softmax_seed_api.h",
+                                              "softmax_seed_binding.cpp"));
+  EXPECT_EQ(
+      Output(fmt::format("python3 -m py_compile {} 2>&1", (folder_ / "ext/setup.py").string())),
+      "");
+  const std::string setup = ReadFile(folder_ / "ext/setup.py").value();
+  EXPECT_THAT(setup, HasSubstr("\"softmax_seed_binding.cpp\", \"softmax_seed.cu\""));
+  EXPECT_THAT(ReadFile(folder_ / "ext/softmax_seed_binding.cpp").value(),
+              HasSubstr("#include \"softmax_seed_api.h\""));
+}
+
+TEST_F(KernelExport, CasesAreChosenByNameAndJoinedWhereShapesDecide) {
+  const seeds::Task task = SeedOf("qr").task;
+  const auto scored = CasesToExport(task, ExportFormat::kCu, {});
+  const auto shapes = CasesToExport(task, ExportFormat::kTorch, {});
+  ASSERT_TRUE(scored);
+  ASSERT_TRUE(shapes);
+  EXPECT_EQ(scored->size(), 12U);  // mixed, rankdef, ... are shapes that were there
+  EXPECT_EQ(shapes->size(), 7U);
+  const auto unknown = CasesToExport(task, ExportFormat::kCu, {"n321"});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(unknown.error().message, HasSubstr("did you mean"));
+}
+
+TEST_F(KernelExport, APlanThatDoesNotResolveIsAnError) {
+  ExportedKernel kernel = SeedOf("softmax", {"crfm"});
+  auto program = codegen::MakeProgram(
+      kernel.program.source,
+      R"({"version": 1, "launches": [{"kernel": "softmax", "grid": ["M / 0"], "block": [64], "args": ["x", "y"]}]})");
+  ASSERT_TRUE(program);
+  kernel.program = *program;
+  for (const std::string& name : ExportFormatNames()) {
+    const auto files = RenderExport(kernel, *ExportFormatFromName(name));
+    ASSERT_FALSE(files) << name;
+    EXPECT_THAT(files.error().message, HasSubstr("case crfm: launches[0].grid[0]")) << name;
+  }
+}
+
+}  // namespace
+}  // namespace grove::results
