@@ -14,8 +14,10 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/import_command.h"
 #include "cli/inspect_app.h"
 #include "cli/interrupt.h"
+#include "cli/kernel_command.h"
 #include "cli/package_command.h"
 #include "cli/rank_command.h"
 #include "cli/steer_app.h"
@@ -261,6 +263,9 @@ int Dispatch(int argc, const char* const* argv) {
   RankCommandOptions rank;
   auto* rank_app = AddRank(app, rank);
 
+  const ImportApp import(app);
+  const KernelApp kernels(app);
+
   GauntletCommandOptions gauntlet;
   auto* gauntlet_app =
       app.add_subcommand("gauntlet", "prove that no cheating, wrong or hostile kernel is kept");
@@ -348,6 +353,8 @@ int Dispatch(int argc, const char* const* argv) {
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);
+  if (const auto code = import.Run(common)) return *code;
+  if (const auto code = kernels.Run(common)) return *code;
   if (rank_app->parsed()) return RankCommand(rank, common.json);
   if (gauntlet_app->parsed()) return GauntletCommand(gauntlet, common);
   if (profile_app->parsed()) return ProfileCommand(profile, common);
