@@ -26,7 +26,8 @@ constexpr std::int64_t kBytesPerToken = 3;
 // whole searches against them.
 constexpr std::int64_t kTemplate = 6000;   // of the longest template, rules included
 constexpr std::int64_t kDevice = 600;      // the device's lines
-constexpr std::int64_t kKernel = 4000;     // a kernel's numbers, counters included
+constexpr std::int64_t kKernel = 8000;     // a kernel's numbers, counters included
+constexpr std::int64_t kCaseLines = 1200;  // what is said about one case's time
 constexpr std::int64_t kTried = 900;       // one line about an idea that was tried
 constexpr std::int64_t kElsewhere = 24;    // such lines about other kernels' ideas
 constexpr std::int64_t kTitle = 220;       // of an idea
@@ -150,11 +151,14 @@ PromptSizes LongestPrompts(const seeds::Task& task, const SearchConfig& config,
                     [](const seeds::Case& c) { return c.role == seeds::CaseRole::kScored; }));
   const std::int64_t program = std::max(seed, kProgramBytes * reply) + kFence;
   // A parent may be put together from the best program of each case.
-  const std::int64_t parent = program * std::max<std::int64_t>(1, scored);
+  const ideas::PromptBudget room;
+  const std::int64_t parent =
+      std::min(program * std::max<std::int64_t>(1, scored),
+               static_cast<std::int64_t>(room.source + room.plan) + 2 * kFence);
   const auto lines =
       static_cast<std::int64_t>(ideas::DescribeTaskLines(ideas::DescribeTask(task)).size());
-  const std::int64_t all =
-      PromptBound(llm::Request()).value + 64 + kTemplate + lines + kDevice + kKernel + parent;
+  const std::int64_t all = PromptBound(llm::Request()).value + 64 + kTemplate + lines + kDevice +
+                           kKernel + kCaseLines * scored + parent;
   const std::int64_t rounds = config.rounds;
   const std::int64_t ideas = config.ideas;
   PromptSizes sizes;

@@ -235,14 +235,12 @@ TEST_F(ModelsTest, AKeyThatAServerEchoesEverywhereIsNowhereToBeFound) {
         break;
       default: {
         const bool idea = seen.body.find("\\\"ideas\\\"") != std::string::npos;
-        const json choice = {
-            {"message",
-             {{"content",
-               idea ? json{{"ideas",
-                            {{{"title", "use " + key}, {"category", key}, {"rationale", key}}}}}
-                          .dump()
-                    : "```cuda\n// " + key + "\n#error " + key + "\n```\n```json\n{}\n```"}}},
-            {"finish_reason", "stop"}};
+        const json thought = {{"title", "use " + key}, {"category", key}, {"rationale", key}};
+        const std::string ideas = json{{"ideas", json::array({thought})}}.dump();
+        const std::string program =
+            "```cuda\n// " + key + "\n#error " + key + "\n```\n```json\n{}\n```";
+        const json message = {{"content", idea ? ideas : program}};
+        const json choice = {{"message", message}, {"finish_reason", "stop"}};
         answer =
             ScriptedAnswer::Json(json{{"model", key},
                                       {"choices", json::array({choice})},
