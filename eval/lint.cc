@@ -260,8 +260,8 @@ class Linter {
     Outputs golden;
     for (const Tensor* tensor : OutputsOf(c)) {
       std::vector<double> values(static_cast<std::size_t>(tensor->elements()));
-      auto read = seeds::ReadStored(c.golden[golden.size()], 0,
-                                    std::as_writable_bytes(std::span(values)));
+      auto read =
+          seeds::ReadStored(c.golden[golden.size()], 0, std::as_writable_bytes(std::span(values)));
       if (!read) return read;
       golden.push_back(std::move(values));
     }

@@ -71,7 +71,8 @@ using Element = simdjson::dom::element;
 Result<std::optional<StoredTensor>> ParseTensor(std::string_view name, Element entry,
                                                 std::int64_t data_bytes) {
   const std::string where = fmt::format("tensor '{}'", Quoted(name));
-  if (name.empty() || name.size() > kMaxName) return Bad("the name of a tensor is empty or too long");
+  if (name.empty() || name.size() > kMaxName)
+    return Bad("the name of a tensor is empty or too long");
   std::string_view dtype;
   simdjson::dom::array shape, offsets;
   if (entry["dtype"].get(dtype) != simdjson::SUCCESS ||
@@ -90,7 +91,8 @@ Result<std::optional<StoredTensor>> ParseTensor(std::string_view name, Element e
   }
   if (count != 2) return Bad(where + ": data_offsets are not two numbers");
   if (range[0] < 0 || range[1] < range[0] || range[1] > data_bytes) {
-    return Bad(fmt::format("{}: data_offsets do not lie in the {} bytes of data", where, data_bytes));
+    return Bad(
+        fmt::format("{}: data_offsets do not lie in the {} bytes of data", where, data_bytes));
   }
   StoredTensor tensor;
   tensor.name = name;
@@ -185,9 +187,9 @@ Result<SafetensorsHeader> ReadSafetensorsHeader(const std::filesystem::path& fil
     length = length << 8 | std::to_integer<std::uint64_t>(length_bytes[i]);
   }
   if (length > kMaxSafetensorsHeader || length + 8 > static_cast<std::uint64_t>(status.st_size)) {
-    return where({ErrorCode::kInvalidInput,
-                  fmt::format("not a safetensors file: a header of {} bytes in {}", length,
-                              static_cast<std::int64_t>(status.st_size))});
+    return where(
+        {ErrorCode::kInvalidInput, fmt::format("not a safetensors file: a header of {} bytes in {}",
+                                               length, static_cast<std::int64_t>(status.st_size))});
   }
   std::string json(length, '\0');
   if (auto read = ReadAt(fd.get(), 8, std::as_writable_bytes(std::span(json))); !read) {
@@ -202,12 +204,11 @@ Result<SafetensorsHeader> ReadSafetensorsHeader(const std::filesystem::path& fil
 Status ReadStored(const Stored& stored, std::int64_t first, std::span<std::byte> out) {
   const FileDescriptor fd(::open(stored.file.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) {
-    return Fail(ErrorCode::kResource,
-                fmt::format("{}: {}", stored.file, std::strerror(errno)));
+    return Fail(ErrorCode::kResource, fmt::format("{}: {}", stored.file, std::strerror(errno)));
   }
   if (auto read = ReadAt(fd.get(), stored.offset + first, out); !read) {
-    return Fail(ErrorCode::kResource, fmt::format("{}: tensor '{}': {}", stored.file, stored.key,
-                                                  read.error().message));
+    return Fail(ErrorCode::kResource,
+                fmt::format("{}: tensor '{}': {}", stored.file, stored.key, read.error().message));
   }
   return {};
 }
@@ -217,9 +218,8 @@ Status WriteSafetensors(const std::filesystem::path& file, const std::vector<Ten
   std::string header = "{";
   std::size_t offset = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const NamedType& t) {
-      return t.dtype == tensors[i].dtype;
-    });
+    const auto type = std::find_if(kTypes.begin(), kTypes.end(),
+                                   [&](const NamedType& t) { return t.dtype == tensors[i].dtype; });
     // A tensor's name is an identifier: nothing to escape.
     header += fmt::format(R"({}"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
                           i == 0 ? "" : ",", tensors[i].name, type->name,

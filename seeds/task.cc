@@ -34,12 +34,12 @@ Status FindStored(Task& task, const std::filesystem::path& file) {
     const StoredTensor* found = header->Find(stored.key);
     const auto bytes = tensor.elements() * static_cast<std::int64_t>(SizeOf(dtype));
     if (found == nullptr || found->dtype != dtype || found->bytes != bytes) {
-      return Fail(ErrorCode::kInvalidInput,
-                  fmt::format("{}: {} '{}' of {} elements in {}, which case {} of task {} needs for "
-                              "{}",
-                              file.string(), found == nullptr ? "has no tensor" : "differs in",
-                              stored.key, tensor.elements(), Name(dtype), of.name, task.name,
-                              tensor.name));
+      return Fail(
+          ErrorCode::kInvalidInput,
+          fmt::format("{}: {} '{}' of {} elements in {}, which case {} of task {} needs for "
+                      "{}",
+                      file.string(), found == nullptr ? "has no tensor" : "differs in", stored.key,
+                      tensor.elements(), Name(dtype), of.name, task.name, tensor.name));
     }
     stored.file = file.string();
     stored.offset = found->offset;

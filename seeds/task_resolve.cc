@@ -211,8 +211,7 @@ class Resolver {
     if (auto golden = ResolveGolden(written, resolved); !golden) {
       return Fail(std::move(golden).error());
     }
-    const auto flops =
-        Evaluate(written.flops ? *written.flops : text_.flops, resolved, "flops", 0);
+    const auto flops = Evaluate(written.flops ? *written.flops : text_.flops, resolved, "flops", 0);
     if (!flops) return Fail(flops.error());
     resolved.flops = static_cast<double>(*flops);
     resolved.min_bytes = traffic;

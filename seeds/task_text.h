@@ -56,7 +56,7 @@ struct CaseText {
   std::map<std::string, Placed<Distribution>> inputs;
   std::vector<Placed<std::string>> suites;  // empty = all of the task's
   std::optional<double> tolerance;
-  std::optional<Placed<Expr>> flops, reduction;        // instead of those of [cost]
+  std::optional<Placed<Expr>> flops, reduction;       // instead of those of [cost]
   std::map<std::string, Placed<std::string>> golden;  // output -> key
 };
 

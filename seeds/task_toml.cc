@@ -471,8 +471,7 @@ void ReadCost(Reader& reader, const toml::table& root, TaskText& task) {
   const auto says = [](const auto& key) {
     return [key](const CaseText& c) { return (c.*key).has_value(); };
   };
-  const bool all_flops =
-      std::all_of(task.cases.begin(), task.cases.end(), says(&CaseText::flops));
+  const bool all_flops = std::all_of(task.cases.begin(), task.cases.end(), says(&CaseText::flops));
   const bool all_reductions =
       std::all_of(task.cases.begin(), task.cases.end(), says(&CaseText::reduction));
   const bool own = all_flops && all_reductions && !task.cases.empty();
@@ -482,8 +481,7 @@ void ReadCost(Reader& reader, const toml::table& root, TaskText& task) {
   reader.KnownKeys(*cost, "[cost]",
                    {"flops", "bytes", "reduction", "row_elements", "reference_elements_per_block"});
   const auto given = [&](std::string_view key, bool by_cases, Placed<Expr>& target) {
-    const toml::node* node =
-        by_cases ? cost->get(key) : reader.Require(*cost, key, "[cost]");
+    const toml::node* node = by_cases ? cost->get(key) : reader.Require(*cost, key, "[cost]");
     if (node != nullptr) target = reader.Expression(node, key);
   };
   given("flops", own && all_flops, task.flops);

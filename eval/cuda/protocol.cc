@@ -97,9 +97,9 @@ seeds::Case GetCase(WireReader& in, bool& valid) {
     return t;
   });
   c.golden = GetList<seeds::Stored>(in, 24, [&](WireReader& r) { return GetStored(r, valid); });
-  const auto outputs = std::count_if(
-      c.tensors.begin(), c.tensors.end(),
-      [](const seeds::Tensor& t) { return t.role == seeds::TensorRole::kOutput; });
+  const auto outputs =
+      std::count_if(c.tensors.begin(), c.tensors.end(),
+                    [](const seeds::Tensor& t) { return t.role == seeds::TensorRole::kOutput; });
   valid = valid && (c.golden.empty() || c.golden.size() == static_cast<std::size_t>(outputs));
   const std::uint32_t checker = in.U32();
   const std::uint32_t profile = in.U32();

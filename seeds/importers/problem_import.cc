@@ -29,9 +29,9 @@ constexpr std::chrono::seconds kProbe{30};
 constexpr std::size_t kMaxFiles = 10000;
 
 std::vector<std::string> ChildEnvironment() {
-  auto environment = SelectEnvironment({"PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH",
-                                        "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TMPDIR",
-                                        "PYENV_VERSION", "PYENV_ROOT"});
+  auto environment =
+      SelectEnvironment({"PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH",
+                         "PYTHONHOME", "VIRTUAL_ENV", "TMPDIR", "PYENV_VERSION", "PYENV_ROOT"});
   // A problem sees no GPU: importing must not depend on the machine, and must not load a driver.
   environment.emplace_back("CUDA_VISIBLE_DEVICES=");
   environment.emplace_back("PYTHONDONTWRITEBYTECODE=1");
@@ -77,10 +77,10 @@ bool HasTorch(const fs::path& python) {
 // Beside the program, in the installed share folder, or in the source tree that it was built in.
 Result<fs::path> Script() {
   const fs::path bin = ExecutableFolder();
-  std::vector<fs::path> places = {bin / "../share/grove/importers/torch/import_problem.py",
-                                  bin / "share/grove/importers/torch/import_problem.py",
-                                  fs::path(GROVE_SOURCE_DIR) /
-                                      "seeds/importers/torch/import_problem.py"};
+  std::vector<fs::path> places = {
+      bin / "../share/grove/importers/torch/import_problem.py",
+      bin / "share/grove/importers/torch/import_problem.py",
+      fs::path(GROVE_SOURCE_DIR) / "seeds/importers/torch/import_problem.py"};
   std::error_code error;
   for (const fs::path& place : places) {
     if (fs::exists(place, error)) return place.lexically_normal();
@@ -170,14 +170,14 @@ Status RunHelper(const fs::path& python, const fs::path& jobs, const ProblemImpo
   const auto status = started->WaitFor(kStart + options.deadline * (rounds + 1));
   if (!status) {
     started->Kill();
-    return Fail(ErrorCode::kUnavailable, "the importer's helper ran past all deadlines; it is killed");
+    return Fail(ErrorCode::kUnavailable,
+                "the importer's helper ran past all deadlines; it is killed");
   }
   if (status->ok()) return {};
   std::string said = Line(started->ErrorText());
   if (said.size() > 300) said = said.substr(said.size() - 300);
-  return Fail(ErrorCode::kUnavailable,
-              fmt::format("{} {}: {}: {}", python.string(), script->string(), status->Describe(),
-                          said));
+  return Fail(ErrorCode::kUnavailable, fmt::format("{} {}: {}: {}", python.string(),
+                                                   script->string(), status->Describe(), said));
 }
 
 }  // namespace
@@ -220,18 +220,18 @@ Result<fs::path> FindTorchPython(const std::string& preferred) {
     if (HasTorch(place)) return place;
     tried += (tried.empty() ? "" : ", ") + place.string();
   }
-  return Fail(ErrorCode::kUnavailable,
-              fmt::format("no Python with torch (tried {}): install Debian's python3-torch, or name "
-                          "one with --python or GROVE_PYTHON",
-                          tried));
+  return Fail(
+      ErrorCode::kUnavailable,
+      fmt::format("no Python with torch (tried {}): install Debian's python3-torch, or name "
+                  "one with --python or GROVE_PYTHON",
+                  tried));
 }
 
 Result<std::vector<fs::path>> ProblemFiles(const fs::path& path) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) return std::vector<fs::path>{path};
   if (!fs::is_directory(path, error)) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("{}: no such file or folder", path.string()));
+    return Fail(ErrorCode::kNotFound, fmt::format("{}: no such file or folder", path.string()));
   }
   std::vector<fs::path> files;
   for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
@@ -244,8 +244,7 @@ Result<std::vector<fs::path>> ProblemFiles(const fs::path& path) {
     }
   }
   if (files.empty()) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("{}: no .py file is in it", path.string()));
+    return Fail(ErrorCode::kNotFound, fmt::format("{}: no .py file is in it", path.string()));
   }
   std::sort(files.begin(), files.end());
   return files;

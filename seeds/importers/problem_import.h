@@ -1,9 +1,10 @@
-// Imports problems that are written for PyTorch as tasks: modules in KernelBench's form (a file with
-// class Model, get_inputs() and get_init_inputs()), GPU MODE task folders (task.yml, reference.py) and
-// flashinfer-bench definitions with their workloads. The work is done by torch/import_problem.py in
-// processes of its own, under an interpreter that has torch; foreign text never runs in this one.
-// Contained: no network, no other programs, files read only where Python lives, memory, output and
-// time bounded. docs/import.md says what can become a task and what is refused. Thread-safe.
+// Imports problems that are written for PyTorch as tasks: modules in KernelBench's form (a file
+// with class Model, get_inputs() and get_init_inputs()), GPU MODE task folders (task.yml,
+// reference.py) and flashinfer-bench definitions with their workloads. The work is done by
+// torch/import_problem.py in processes of its own, under an interpreter that has torch; foreign
+// text never runs in this one. Contained: no network, no other programs, files read only where
+// Python lives, memory, output and time bounded. docs/import.md says what can become a task and
+// what is refused. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -22,14 +23,14 @@ struct ProblemImport {
   ProblemFormat format = ProblemFormat::kKernelBench;
   std::vector<std::filesystem::path> files;  // problems; folders of kGpuMode
   std::filesystem::path workloads;           // of one kFlashInfer definition; empty = none
-  std::filesystem::path tasks = "tasks";    // where the folders go
-  std::string name;                         // for one file; empty = the file's
-  std::string python;                       // empty = found by FindTorchPython
-  int scale = 1;                            // the sizes of the scored case are divided by it
-  std::chrono::seconds deadline{300};       // for each problem
-  Bytes memory{0};                          // address space of each process; 0 = by the machine
-  int jobs = 1;                             // problems at a time
-  bool replace = false;                     // folders of these names
+  std::filesystem::path tasks = "tasks";     // where the folders go
+  std::string name;                          // for one file; empty = the file's
+  std::string python;                        // empty = found by FindTorchPython
+  int scale = 1;                             // the sizes of the scored case are divided by it
+  std::chrono::seconds deadline{300};        // for each problem
+  Bytes memory{0};                           // address space of each process; 0 = by the machine
+  int jobs = 1;                              // problems at a time
+  bool replace = false;                      // folders of these names
 };
 
 enum class ImportStatus {

@@ -18,8 +18,8 @@ std::string TaskNameOf(std::string_view text);
 // place.
 class TaskFolder {
  public:
-  // kResource when nothing can be made in `tasks`; kInvalidInput when TASKS/NAME is there already and
-  // is not to be replaced.
+  // kResource when nothing can be made in `tasks`; kInvalidInput when TASKS/NAME is there already
+  // and is not to be replaced.
   static Result<TaskFolder> Make(const std::filesystem::path& tasks, const std::string& name,
                                  bool replace);
   TaskFolder(TaskFolder&& other) noexcept;

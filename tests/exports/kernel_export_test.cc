@@ -80,6 +80,20 @@ TEST_F(KernelExport, AProgramWithItsReferenceCompilesAndLinks) {
   EXPECT_EQ(Compile(SeedOf("softmax", {"crfm", "4096x4096_f16"})), "");
 }
 
+TEST_F(KernelExport, TheCudaSideOfAnExtensionCompiles) {
+  const auto paths = Write(Only(Everything(), {"n176"}), ExportFormat::kTorchCpp, folder_);
+  ASSERT_EQ(paths.size(), 4U);
+  // As PyTorch compiles: its macros forbid what kernels need.
+  EXPECT_EQ(Output(fmt::format("{} -std=c++17 -arch=sm_90a --expt-relaxed-constexpr -Xptxas -O0 "
+                               "-D__CUDA_NO_HALF_OPERATORS__ -D__CUDA_NO_HALF_CONVERSIONS__ "
+                               "-D__CUDA_NO_BFLOAT16_CONVERSIONS__ -D__CUDA_NO_HALF2_OPERATORS__ "
+                               "-c {} -o {} 2>&1",
+                               GROVE_NVCC, (folder_ / "everything.cu").string(),
+                               (folder_ / "everything.o").string())),
+            "");
+  EXPECT_TRUE(fs::exists(folder_ / "everything.o"));
+}
+
 // Minutes of nvcc: by hand, and before a release.
 TEST_F(KernelExport, EverySubjectCompiles) {
   if (std::getenv("GROVE_TEST_ALL_EXPORTS") == nullptr) {
