@@ -14,8 +14,11 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/import_command.h"
 #include "cli/inspect_app.h"
 #include "cli/interrupt.h"
+#include "cli/kernel_command.h"
+#include "cli/package_command.h"
 #include "cli/rank_command.h"
 #include "cli/steer_app.h"
 
@@ -71,11 +74,6 @@ void AddBenchOptions(CLI::App& app, WorkbenchOptions& bench) {
       ->capture_default_str();
 }
 
-void AddConfigFile(CLI::App& app, SettingSources& sources) {
-  app.add_option("--config", sources.file,
-                 "configuration file (default: grove.toml if it is here)");
-}
-
 // A flag for every setting of the table whose key begins with `prefix`, but for those that the
 // command has already. Budgets of parts are left out of the help, which has one screen.
 void AddSettings(CLI::App& app, const std::string& prefix) {
@@ -128,9 +126,15 @@ int Dispatch(int argc, const char* const* argv) {
       ->envname("GROVE_CACHE")
       ->option_text("DIR ($GROVE_CACHE)");
   app.add_option("--jobs", common.bench.jobs, "parallel compilations (default: cores)")
-      ->check(CLI::Range(1, 256));
+      ->envname("GROVE_JOBS")
+      ->check(CLI::Range(1, 256))
+      ->option_text("N ($GROVE_JOBS)");
+  std::filesystem::path config_file;
+  app.add_option("--config", config_file, "configuration file (default: grove.toml if it is here)")
+      ->envname("GROVE_CONFIG")
+      ->option_text("FILE ($GROVE_CONFIG)");
   app.add_flag("--json", common.json, "print one JSON document");
-  app.add_flag("-q,--quiet", common.quiet, "no progress");
+  app.add_flag("-q,--quiet", common.quiet, "no progress")->envname("GROVE_QUIET");
   app.fallthrough();
 
   RunOptions run;
@@ -141,17 +145,17 @@ int Dispatch(int argc, const char* const* argv) {
   run_app->add_option("--batch", run.batch, "file with tasks, weights and limits (docs/search.md)")
       ->check(CLI::ExistingFile);
   run_app->add_option("--name", run.name, "name of the run (default: TASK-N)");
-  AddConfigFile(*run_app, run.settings);
   run_app->add_flag("--screen{1}")
       ->description("run every candidate in the emulator before it reaches a GPU");
+  run_app
+      ->add_option_function<std::vector<std::string>>(
+          "--goal", [](const std::vector<std::string>&) {},
+          "ends the run when met: 'case n512 < 5000us', '2x over seed', '90% of floor'")
+      ->allow_extra_args(false);
   AddSettings(*run_app, "");
   run_app->add_flag("--dry-run", run.dry_run, "say what it would spend, and stop");
-
-  run_app
-      ->add_option("--goal", run.config.goals,
-                   "ends the run when met: 'case n512 < 5000us', '2x over seed', '90% of floor'")
-      ->allow_extra_args(false);
   const SteerApp steer(app);
+  const PackageApp package(app);
 
   std::string resume_run;
   auto* resume_app = app.add_subcommand("resume", "go on with a run that stopped or was killed");
@@ -160,7 +164,6 @@ int Dispatch(int argc, const char* const* argv) {
 
   ModelsOptions models;
   auto* models_app = app.add_subcommand("models", "the models configured, and whether they answer");
-  AddConfigFile(*models_app, models.settings);
   AddSettings(*models_app, "model");
   AddSettings(*models_app, "base_url");
   models_app->add_flag("!--no-ping", models.ping, "ask them nothing");
@@ -260,12 +263,25 @@ int Dispatch(int argc, const char* const* argv) {
   RankCommandOptions rank;
   auto* rank_app = AddRank(app, rank);
 
+  const ImportApp import(app);
+  const KernelApp kernels(app);
+
   GauntletCommandOptions gauntlet;
   auto* gauntlet_app =
       app.add_subcommand("gauntlet", "prove that no cheating, wrong or hostile kernel is kept");
   gauntlet_app->add_option("--only", gauntlet.only, "programs whose name matches (* and ?)");
   gauntlet_app->add_option("--folder", gauntlet.folder, "folder of the programs");
   gauntlet_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
+  gauntlet_app
+      ->add_option("--sanitize", gauntlet.sanitize,
+                   "run the honest ones under compute-sanitizer instead: memcheck, racecheck, "
+                   "initcheck, synccheck")
+      ->delimiter(',');
+  gauntlet_app
+      ->add_option("--limit", gauntlet.limit_seconds,
+                   "seconds for --sanitize; the rest is left out and counted")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
   AddBenchOptions(*gauntlet_app, common.bench);
 
   try {
@@ -281,7 +297,33 @@ int Dispatch(int argc, const char* const* argv) {
     fmt::print(stderr, "grove: {}{} (grove --help)\n", message, Suggestion(app, arguments));
     return kExitBadInput;
   }
+  auto from_file = ReadProgramSettings(config_file);
+  if (!from_file) {
+    fmt::print(stderr, "grove: {}\n", from_file.error().message);
+    return ExitCodeOf(from_file.error());
+  }
+  // What neither a flag nor the environment has said. Of the options of one name only those of the
+  // command that was given count.
+  const auto unsaid = [&](const char* flag) {
+    const auto given = [&](const CLI::App& level) {
+      const CLI::Option* option = level.get_option_no_throw(flag);
+      return option != nullptr && option->count() > 0;
+    };
+    const auto parsed = app.get_subcommands();
+    return !given(app) && std::none_of(parsed.begin(), parsed.end(),
+                                       [&](const CLI::App* sub) { return given(*sub); });
+  };
+  if (from_file->runs && unsaid("--runs")) runs = *from_file->runs;
+  if (from_file->tasks && unsaid("--tasks")) common.bench.tasks = *from_file->tasks;
+  if (from_file->cache && unsaid("--cache")) common.bench.cache = *from_file->cache;
+  if (from_file->jobs && unsaid("--jobs")) common.bench.jobs = *from_file->jobs;
+  if (from_file->quiet && unsaid("--quiet")) common.quiet = *from_file->quiet;
+  if (from_file->python && unsaid("--python")) baseline.python = *from_file->python;
+  // `run` takes these two with the rest of a search's settings.
+  if (from_file->device && unsaid("--device")) common.bench.device = *from_file->device;
+  if (from_file->gpu && unsaid("--gpu")) common.bench.gpu = *from_file->gpu;
   common.runs = runs;
+  run.settings.file = models.settings.file = config_file;
 
   const Interrupt interrupt;
   common.stop = interrupt.token();
@@ -301,6 +343,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
   if (const auto code = inspect.Run(common)) return *code;
   if (const auto code = steer.Run(common)) return *code;
+  if (const auto code = package.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);
@@ -310,6 +353,8 @@ int Dispatch(int argc, const char* const* argv) {
   if (devices_app->parsed()) return DevicesCommand(common);
   if (doctor_app->parsed()) return DoctorCommand(common);
   if (baseline_app->parsed()) return BaselineCommand(baseline, common);
+  if (const auto code = import.Run(common)) return *code;
+  if (const auto code = kernels.Run(common)) return *code;
   if (rank_app->parsed()) return RankCommand(rank, common.json);
   if (gauntlet_app->parsed()) return GauntletCommand(gauntlet, common);
   if (profile_app->parsed()) return ProfileCommand(profile, common);

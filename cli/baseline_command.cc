@@ -101,27 +101,42 @@ Json RowJson(const StoredBaseline& b, const std::string& uuid, const char* kind)
   return row;
 }
 
-void PrintRows(const std::vector<StoredBaseline>& rows, const char* kind) {
-  for (const StoredBaseline& b : rows) {
+// The rows of a command: printed as they come, or at the end as JSON.
+class Rows {
+ public:
+  Rows(std::string uuid, bool measured, bool json)
+      : uuid_(std::move(uuid)), kind_(measured ? "measured" : "modelled"), json_(json) {}
+
+  void Add(StoredBaseline b) {
+    if (!json_) PrintLine(b);
+    all_.push_back(std::move(b));
+  }
+  const std::vector<StoredBaseline>& all() const { return all_; }
+  void End() const {
+    if (!json_) return;
+    Json json = Json::array();
+    for (const StoredBaseline& row : all_) json.push_back(RowJson(row, uuid_, kind_));
+    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  }
+
+ private:
+  void PrintLine(const StoredBaseline& b) const {
     std::string interval;
     if (b.low && b.high) {
       interval =
           fmt::format("  [{}, {}]", results::FormatTime(*b.low), results::FormatTime(*b.high));
     }
     fmt::print("{:<16} {:<22} {:>10} {}{}  {}\n", results::Visible(b.case_name),
-               results::Visible(b.name), results::FormatTime(b.time), kind, interval,
+               results::Visible(b.name), results::FormatTime(b.time), kind_, interval,
                results::Visible(b.library));
+    std::fflush(stdout);
   }
-}
 
-void Print(const std::vector<StoredBaseline>& rows, const std::string& uuid, bool measured,
-           const Common& common) {
-  const char* kind = measured ? "measured" : "modelled";
-  if (!common.json) return PrintRows(rows, kind);
-  Json json = Json::array();
-  for (const StoredBaseline& row : rows) json.push_back(RowJson(row, uuid, kind));
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
-}
+  const std::string uuid_;
+  const char* const kind_;
+  const bool json_;
+  std::vector<StoredBaseline> all_;
+};
 
 void Problems(const std::vector<std::string>& problems) {
   for (const std::string& problem : problems) {
@@ -162,8 +177,40 @@ int Import(const BaselineOptions& options, const Common& common) {
       !saved) {
     return Complain(saved.error());
   }
-  Print(results->baselines, results->gpu.uuid, true, common);
+  Rows rows(results->gpu.uuid, true, common.json);
+  for (StoredBaseline& b : results->baselines) rows.Add(std::move(b));
+  rows.End();
   return kExitDone;
+}
+
+// The vendor's libraries on every scored case, until a stop is requested; gives what went wrong.
+std::vector<std::string> MeasureVendor(Workbench& bench, const eval::GpuIdentity& gpu,
+                                       const std::stop_token& stop, Rows& rows) {
+  std::vector<std::string> problems;
+  const seeds::Task& task = bench.task;
+  for (std::size_t i = 0; i < task.cases.size() && !stop.stop_requested(); ++i) {
+    const seeds::Case& c = task.cases[i];
+    if (c.role != seeds::CaseRole::kScored) continue;
+    cuda::BaselineWatch watch;
+    watch.stop = stop;
+    watch.measured = [&](const cuda::Baseline& baseline) {
+      StoredBaseline entry = Entry(task, c, gpu);
+      entry.name = baseline.name;
+      entry.library = baseline.version;
+      entry.time = baseline.median;
+      entry.low = baseline.min;
+      entry.high = baseline.q3;
+      entry.samples = baseline.samples;
+      rows.Add(std::move(entry));
+    };
+    auto vendor = cuda::MeasureBaselines(gpu.ordinal, *bench.compiler, task, i, watch);
+    if (!vendor) {
+      problems.push_back("no vendor baseline: " + vendor.error().message);
+      break;
+    }
+    problems.insert(problems.end(), vendor->problems.begin(), vendor->problems.end());
+  }
+  return problems;
 }
 
 }  // namespace
@@ -191,7 +238,7 @@ int BaselineCommand(const BaselineOptions& options, const Common& common) {
     return Complain({ErrorCode::kInvalidInput, fmt::format("the seed of {} does not pass: {}",
                                                            task.name, seed->verdict.message)});
   }
-  std::vector<StoredBaseline> rows;
+  Rows rows(gpu.uuid, !gpus.empty(), common.json);
   for (const eval::CaseTime& time : seed->times) {
     StoredBaseline entry = Entry(task, *task.FindCase(time.case_name), gpu);
     entry.name = "seed";
@@ -202,34 +249,16 @@ int BaselineCommand(const BaselineOptions& options, const Common& common) {
       entry.high = time.q3;
     }
     entry.samples = time.samples;
-    rows.push_back(std::move(entry));
+    rows.Add(std::move(entry));
   }
   std::vector<std::string> problems;
   if (!gpus.empty()) {
-    for (std::size_t i = 0; i < task.cases.size(); ++i) {
-      if (task.cases[i].role != seeds::CaseRole::kScored) continue;
-      auto vendor = cuda::MeasureBaselines(gpu.ordinal, *(*bench)->compiler, task, i);
-      if (!vendor) {
-        problems.push_back("no vendor baseline: " + vendor.error().message);
-        break;
-      }
-      problems.insert(problems.end(), vendor->problems.begin(), vendor->problems.end());
-      for (const cuda::Baseline& baseline : vendor->baselines) {
-        StoredBaseline entry = Entry(task, task.cases[i], gpu);
-        entry.name = baseline.name;
-        entry.library = baseline.version;
-        entry.time = baseline.median;
-        entry.low = baseline.min;
-        entry.high = baseline.q3;
-        entry.samples = baseline.samples;
-        rows.push_back(std::move(entry));
-      }
-    }
+    problems = MeasureVendor(**bench, gpu, common.stop, rows);
     // Kept before PyTorch has its turn, which may take minutes and fail.
-    if (auto saved = eval::SaveBaselines(CacheFolder(common), gpu, rows); !saved) {
+    if (auto saved = eval::SaveBaselines(CacheFolder(common), gpu, rows.all()); !saved) {
       return Complain(saved.error());
     }
-    if (options.torch) {
+    if (options.torch && !common.stop.stop_requested()) {
       bench->reset();  // its workers hold memory of the GPU
       auto torch = RunTorch(options, task, gpu);
       if (torch && torch->gpu.uuid != gpu.uuid) {
@@ -244,12 +273,15 @@ int BaselineCommand(const BaselineOptions& options, const Common& common) {
         if (auto saved = eval::SaveBaselines(CacheFolder(common), gpu, torch->baselines); !saved) {
           return Complain(saved.error());
         }
-        rows.insert(rows.end(), torch->baselines.begin(), torch->baselines.end());
+        for (StoredBaseline& b : torch->baselines) rows.Add(std::move(b));
       }
     }
   }
   Problems(problems);
-  Print(rows, gpu.uuid, !gpus.empty(), common);
+  rows.End();
+  if (common.stop.stop_requested()) {
+    return Complain({ErrorCode::kCancelled, "stopped; what was measured is kept"});
+  }
   if (gpus.empty() && !common.json) {
     fmt::print(
         "no GPU: vendor libraries cannot be measured here, and modelled times are not kept\n");

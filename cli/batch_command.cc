@@ -56,6 +56,7 @@ int GoOn(const std::string& name, const BatchSpec& spec, const RunOne& run_one,
     config.task = task.name;
     config.suite = task.suite;
     config.cases = task.cases;
+    config.limits = search::LimitsOf(*standings, spec, *next);
     if (!common.quiet) {
       fmt::print(stderr, "batch {}: round {} of {}\n", name, (*standings)[*next].rounds + 1,
                  task.name);

@@ -154,9 +154,12 @@ int TasksNewCommand(const std::string& name, const Common& common);
 struct GauntletCommandOptions {
   std::string only;              // glob over names; empty = all
   std::filesystem::path folder;  // empty = eval::DefaultGauntletFolder()
+  // Tools of compute-sanitizer to hold our verdicts on the honest programs against, instead.
+  std::vector<std::string> sanitize;
+  int limit_seconds = 600;  // of them all: what has not begun then is left out
 };
 // Evaluates every program of the gauntlet and prints the table; kExitFailed when one verdict is not
-// the expected one.
+// the expected one, or when a sanitizer finds an error in an honest program.
 int GauntletCommand(const GauntletCommandOptions& options, const Common& common);
 
 int DevicesCommand(const Common& common);

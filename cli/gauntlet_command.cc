@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
+#include "cli/gauntlet_sanitize.h"
 #include "eval/emulator_device.h"
 #include "eval/gauntlet.h"
 #include "results/format.h"
@@ -91,6 +92,9 @@ int GauntletCommand(const GauntletCommandOptions& options, const Common& common)
   if (!machine->device->gpus().empty()) {
     screen = eval::MakeEmulatorDevice(machine->device->spec(), {});
     run.evaluation.screen = screen.get();
+  }
+  if (!options.sanitize.empty()) {
+    return SanitizeGauntlet(*gauntlet, *machine, run, options, common);
   }
   std::size_t done = 0;
   if (!common.quiet) {

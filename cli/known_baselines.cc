@@ -2,6 +2,7 @@
 
 #include "codegen/compile_farm.h"
 #include "eval/baselines.h"
+#include "eval/cuda/vendor_library.h"
 
 namespace grove::cli {
 
@@ -11,8 +12,12 @@ std::filesystem::path CacheFolder(const Common& common) {
 
 std::vector<results::BaselineRow> KnownBaselines(const Workbench& bench, const Common& common) {
   std::vector<results::BaselineRow> rows;
+  const auto present = [](const std::string& product) -> std::string {
+    if (product == "grove") return "grove " GROVE_VERSION;  // the seed's
+    return cuda::InstalledVersion(product);
+  };
   for (const eval::GpuIdentity& gpu : bench.device->gpus()) {
-    for (const auto& known : eval::FindBaselines(CacheFolder(common), gpu, bench.task)) {
+    for (const auto& known : eval::FindBaselines(CacheFolder(common), gpu, bench.task, present)) {
       results::BaselineRow row;
       row.case_name = known.case_name;
       row.name = known.name;

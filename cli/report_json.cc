@@ -32,6 +32,9 @@ Json CaseJson(const seeds::Case& task_case) {
     row["shape"] = tensor.shape;
     json["tensors"].push_back(std::move(row));
   }
+  for (const seeds::Scalar& scalar : task_case.scalars) {
+    json["scalars"][scalar.name] = scalar.value;
+  }
   json["flops"] = task_case.flops;
   json["min_bytes"] = task_case.min_bytes.value;
   return json;

@@ -18,10 +18,13 @@
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
 #include "cli/known_baselines.h"
+#include "cli/package_command.h"
+#include "cli/profiler.h"
 #include "cli/spending.h"
 #include "cli/terminal.h"
 #include "codegen/program.h"
 #include "eval/device_group.h"
+#include "ideas/knowledge.h"
 #include "llm/playbook_client.h"
 #include "llm/pricing.h"
 #include "results/format.h"
@@ -92,7 +95,7 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
                results::FormatRatio(*summary.seed_time / *summary.best_time),
                results::FormatTime(*summary.seed_time), run, summary.best);
   }
-  if (summary.status != results::RunStatus::kFinished) {
+  if (summary.status != results::RunStatus::kFinished && !summary.awaits) {
     fmt::print("go on with: grove resume {}\n", run);
   }
 }
@@ -116,10 +119,21 @@ class ClientLog {
   search::Observer* observer_ = nullptr;
 };
 
-bool UsesPlaybook(const search::SearchConfig& config) {
+bool Uses(const search::SearchConfig& config, std::string_view name) {
   const auto models = search::ModelsOf(config);
   return std::any_of(models.begin(), models.end(),
-                     [](const auto& model) { return model.name == "playbook"; });
+                     [&](const auto& model) { return model.name == name; });
+}
+bool UsesPlaybook(const search::SearchConfig& config) { return Uses(config, "playbook"); }
+
+// A mailbox waits in silence otherwise, and nobody knows for what.
+void SayWhereAnswersBelong(search::Observer& observer, const search::SearchConfig& config,
+                           const std::filesystem::path& runs, const std::string& name) {
+  if (!config.replay.empty() || !Uses(config, "mailbox")) return;
+  observer.Line(fmt::format(
+      "the mailbox is {}: each NNNN.prompt.md there waits for NNNN.reply.md; `grove mailbox {}` "
+      "lists them, --check FILE tries a reply. Ctrl-C and `grove resume {}` lose nothing.",
+      (runs / name / "mailbox").string(), name, name));
 }
 
 // A limit on dollars can be kept only where every model has a price.
@@ -201,14 +215,22 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
            const search::SearchConfig& config, ClientLog& log, const Common& common) {
   const std::vector<results::BaselineRow> baselines = KnownBaselines(bench, common);
   if (auto set = store.SetBaselines(baselines); !set) return Complain(set.error());
+  std::unique_ptr<search::Elsewhere> elsewhere;
+  if (!config.until.empty()) {
+    auto opened = OpenElsewhere(store);
+    if (!opened) return Complain(opened.error());
+    elsewhere = std::move(*opened);
+  }
   std::optional<search::SearchSummary> summary;
+  std::string packed;
   {
     // The live line belongs to the search alone: it is gone before the summary is printed.
     TerminalObserver observer(stderr, common.quiet);
     observer.Line(
         fmt::format("{}: {} on {} by the {}; {} rounds x {} ideas x {} branches, frontier {}", name,
-                    bench.task.title, bench.device->spec().name, bench.device->name(),
-                    config.rounds, config.ideas, config.branches, config.frontier));
+                    bench.task.title, bench.device->spec().name,
+                    elsewhere ? "other machine" : bench.device->name(), config.rounds, config.ideas,
+                    config.branches, config.frontier));
     if (!bench.device->gpus().empty() && baselines.empty()) {
       observer.Line(
           fmt::format("no baseline is known for this GPU; measure them with: grove "
@@ -218,8 +240,10 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
     if (auto compared = CompareMembers(bench, store, observer); !compared) {
       return Complain(compared.error());
     }
-    const search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client,
-                                    store,      observer};
+    search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client, store, observer};
+    parts.profiler = ProfilerOf(bench, config.seed);
+    parts.elsewhere = elsewhere.get();
+    SayWhereAnswersBelong(observer, config, common.runs, name);
     log.To(&observer);
     auto done = search::RunSteered(parts, config, common.stop);
     log.To(nullptr);
@@ -228,15 +252,22 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
       return Complain(done.error());
     }
     summary = std::move(*done);
+    if (elsewhere && !elsewhere->awaited().empty()) {
+      auto waits = PackAwaited(*elsewhere, store, config, common);
+      if (!waits) return Complain(waits.error());
+      packed = std::move(*waits);
+    }
   }
   PrintSummary(name, *summary, common);
+  if (!packed.empty() && !common.json) fmt::print("{}\n", packed);
   if (summary->status == results::RunStatus::kInterrupted) return kExitInterrupted;
   return kExitDone;  // a stop that was asked for is no failure
 }
 
 WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& common) {
   WorkbenchOptions options = common.bench;
-  options.device = config.device;
+  // What another machine evaluates is compiled and screened for its GPU here.
+  options.device = config.until.empty() ? config.device : "emulator";
   options.gpu = config.gpu;
   // Named at the command line again, the folder has moved; else it is where the run found it.
   if (options.tasks.empty()) options.tasks = config.tasks;
@@ -256,7 +287,8 @@ int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, in
                   const Common& common) {
   search::SearchConfig config = whole;
   const SystemClock clock;
-  auto client = MakeClients(config, common.runs / name, clock);
+  ClientLog log;
+  auto client = MakeClients(config, common.runs / name, clock, log.sink());
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
   if (!bench) return Complain(bench.error());
@@ -271,14 +303,24 @@ int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, in
       !running) {
     return Complain(running.error());
   }
+  // Goals may be about them.
+  if (auto set = (*store)->SetBaselines(KnownBaselines(**bench, common)); !set) {
+    return Complain(set.error());
+  }
   config.rounds = rounds;
   TerminalObserver observer(stderr, common.quiet);
-  const search::SearchParts parts{
-      (*bench)->task, *(*bench)->evaluator, *(*bench)->device, **client, **store, observer};
+  const search::SearchParts parts{(*bench)->task,    *(*bench)->evaluator,
+                                  *(*bench)->device, **client,
+                                  **store,           observer,
+                                  nullptr,           ProfilerOf(**bench, config.seed)};
+  SayWhereAnswersBelong(observer, config, common.runs, name);
+  log.To(&observer);
   auto summary = search::RunSteered(parts, config, common.stop);
+  log.To(nullptr);
   if (!summary) return Complain(summary.error());
   if (summary->status != results::RunStatus::kFinished) return kExitInterrupted;
-  if (summary->rounds < rounds || rounds >= whole.rounds) return kExitDone;  // it has ended
+  // It has ended.
+  if (summary->spent || summary->rounds < rounds || rounds >= whole.rounds) return kExitDone;
   if (auto waits =
           (*store)->SetStatus(results::RunStatus::kStopped, "waits for its turn in the batch");
       !waits) {
@@ -294,6 +336,10 @@ RunOne BatchRunner(const Common& common) {
 }
 
 int StartBatch(const RunOptions& options, search::SearchConfig config, const Common& common) {
+  if (!config.until.empty()) {
+    return Complain(
+        {ErrorCode::kInvalidInput, "--until evaluate is for one task: start a run for each"});
+  }
   search::BatchSpec spec;
   if (!options.batch.empty()) {
     auto text = ReadFile(options.batch, 1 << 20);
@@ -393,7 +439,11 @@ int RunCommand(const RunOptions& options, const Common& common) {
         config.tasks.empty() ? seeds::DefaultTasksFolder() : std::filesystem::path(config.tasks),
         config.task);
     if (!task) return Complain(task.error());
-    const search::Estimate estimate = search::EstimateSpend(*task, config);
+    auto selected = seeds::SelectCases(*task, config.suite, config.cases);
+    if (!selected) return Complain(selected.error());
+    auto library = ideas::Library::Load();
+    if (!library) return Complain(library.error());
+    const search::Estimate estimate = search::EstimateSpend(*selected, config, *library);
     if (common.json) {
       fmt::print("{}\n", EstimateJson(estimate).dump(2));
     } else {

@@ -37,9 +37,12 @@ Result<llm::Request> Build(const ImplementContext& context, mustache::data& data
   data.set("rules", mustache::data(mustache::partial([copy = *rules] { return copy; })));
   data.set("task", ideas::DescribeTaskLines(context.task));
   data.set("device", ideas::DescribeDevice(context.device));
-  data.set("parent", ideas::DescribeKernel(context.parent));
-  data.set("parent_source", ideas::Fenced("cuda", context.parent.source));
-  data.set("parent_plan", ideas::Fenced("json", context.parent.plan));
+  const ideas::PromptBudget room;
+  ideas::KernelFacts parent = context.parent;
+  parent.counters = ideas::FitText(parent.counters, room.counters);
+  data.set("parent", ideas::DescribeKernel(parent));
+  data.set("parent_source", ideas::Fenced("cuda", ideas::FitText(parent.source, room.source)));
+  data.set("parent_plan", ideas::Fenced("json", ideas::FitText(parent.plan, room.plan)));
   data.set("title", ideas::Shield(context.idea.title));
   data.set("category", std::string(ideas::Name(context.idea.category)));
   data.set("rationale", ideas::Shield(context.idea.rationale));
@@ -77,12 +80,7 @@ Result<llm::Request> BuildRepairRequest(const RepairContext& context,
   data.set("verdict", ideas::Shield(context.verdict));
   data.set("case_name", ideas::Shield(context.case_name));
   data.set("has_case", !context.case_name.empty());
-  std::string message = context.message;
-  if (message.size() > kMaxMessage) {
-    message.resize(kMaxMessage);
-    message += "\n(cut)";
-  }
-  data.set("message", ideas::Fenced("text", message));
+  data.set("message", ideas::Fenced("text", ideas::FitText(context.message, kMaxMessage)));
   SetLines(data, "earlier", context.earlier);
   return Build(context.implement, data, llm::Role::kRepair, prompts, "repair.mustache");
 }

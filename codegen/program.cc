@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/grove_comment.h"
+#include "codegen/own_names.h"
 #include "codegen/source_lexer.h"
 #include "codegen/text.h"
 
@@ -26,14 +27,13 @@ bool BlankMatters(const SourceToken& before, const SourceToken& after) {
   return std::find(kJoined.begin(), kJoined.end(), joined) != kJoined.end();
 }
 
-// The source without comments and needless blanks; directives keep their lines.
-std::string Normalised(std::string_view source) {
-  const Result<LexedSource> lexed = LexSource(source);
-  if (!lexed) return std::string(source);
+// The source without comments and needless blanks, its own names replaced; directives keep their
+// lines.
+std::string Normalised(const LexedSource& lexed, const OwnNames& names) {
   std::string text;
   const SourceToken* before = nullptr;
   bool blank = false;
-  for (const SourceToken& token : lexed->tokens) {
+  for (const SourceToken& token : lexed.tokens) {
     blank |= token.space_before;
     if (token.kind == Kind::kComment) {
       blank = true;
@@ -46,24 +46,42 @@ std::string Normalised(std::string_view source) {
     } else if (before != nullptr && blank && BlankMatters(*before, token)) {
       text += ' ';
     }
-    text += token.text;
+    const auto own = token.kind == Kind::kIdentifier ? names.find(token.text) : names.end();
+    text += own == names.end() ? std::string(token.text) : own->second;
     before = &token;
     blank = false;
   }
   return text;
 }
 
+void Rename(std::vector<Step>& steps, const OwnNames& names) {
+  for (Step& step : steps) {
+    if (auto* launch = std::get_if<Launch>(&step.action)) {
+      if (const auto own = names.find(launch->kernel); own != names.end()) {
+        launch->kernel = own->second;
+      }
+    } else if (auto* repeat = std::get_if<Repeat>(&step.action)) {
+      Rename(repeat->steps, names);
+    }
+  }
+}
+
 }  // namespace
 
 Hash KernelProgram::identity() const {
-  const std::string normalised = Normalised(source);
-  const std::string canonical = CanonicalJson(plan);
+  const Result<LexedSource> lexed = LexSource(source);
+  const OwnNames names = lexed ? FindOwnNames(*lexed) : OwnNames();
+  const std::string normalised = lexed ? Normalised(*lexed, names) : source;
+  LaunchPlan renamed = plan;
+  for (Variant& variant : renamed.variants) Rename(variant.steps, names);
+  const std::string canonical = CanonicalJson(renamed);
   const std::array<std::string_view, 2> texts = {normalised, canonical};
   return HashTexts(texts);
 }
 
 std::size_t KernelProgram::size() const {
-  return Normalised(source).size() + CanonicalJson(plan).size();
+  const Result<LexedSource> lexed = LexSource(source);
+  return (lexed ? Normalised(*lexed, {}).size() : source.size()) + CanonicalJson(plan).size();
 }
 
 Result<KernelProgram> MakeProgram(std::string_view source, std::string_view plan_json) {

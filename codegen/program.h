@@ -16,7 +16,8 @@ struct KernelProgram {
   std::string plan_json;  // as written, or made from `// grove:` comments
   LaunchPlan plan;
 
-  // Identity after normalising comments and white space of the source, and the plan's formatting.
+  // Identity after normalising comments, white space and the source's own names (own_names.h), and
+  // the plan's formatting.
   Hash identity() const;
   // How much there is to read: characters of the same normalised texts. The smaller of two programs
   // is the simpler one.

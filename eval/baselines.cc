@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -109,6 +110,9 @@ Json TensorJson(const seeds::Tensor& tensor) {
     json["distribution"] = {{"kind", seeds::Name(tensor.distribution.kind)},
                             {"a", tensor.distribution.a},
                             {"b", tensor.distribution.b}};
+    if (!tensor.distribution.stored.key.empty()) {
+      json["distribution"]["key"] = tensor.distribution.stored.key;
+    }
   }
   return json;
 }
@@ -165,9 +169,17 @@ Status SaveBaselines(const fs::path& cache, const GpuIdentity& gpu,
 }
 
 std::vector<StoredBaseline> FindBaselines(const fs::path& cache, const GpuIdentity& gpu,
-                                          const seeds::Task& task) {
+                                          const seeds::Task& task, const PresentLibrary& present) {
   std::vector<StoredBaseline> found;
   if (!IsUuid(gpu.uuid)) return found;
+  std::map<std::string, std::string> installed;  // by product
+  const auto outdated = [&](const std::string& library) {
+    if (!present || library.empty()) return false;
+    const std::string product = library.substr(0, library.find(' '));
+    auto at = installed.find(product);
+    if (at == installed.end()) at = installed.emplace(product, present(product)).first;
+    return !at->second.empty() && at->second != library;
+  };
   const Json entries = ReadEntries(FileOf(cache, gpu.uuid), gpu.uuid);
   for (const seeds::Case& c : task.cases) {
     if (c.role != CaseRole::kScored) continue;
@@ -180,7 +192,7 @@ std::vector<StoredBaseline> FindBaselines(const fs::path& cache, const GpuIdenti
       }
       const auto time = Time(entry, "time_ns", 1);
       const std::string name = Text(entry, "name");
-      if (!time || name.empty()) continue;
+      if (!time || name.empty() || outdated(Text(entry, "library"))) continue;
       StoredBaseline b;
       b.task = task.name;
       b.case_name = c.name;  // as it is called now

@@ -13,13 +13,14 @@
 //
 // written whole and renamed, under a lock file. The case key is the hash of the task's name and the
 // case's dims, constants, tensors and inputs: a case that changes loses its baselines. An entry of
-// another driver than the present one is kept, but not found.
+// another driver or another version of its library than the present ones is kept, but not found.
 //
 // Thread-safety: plain functions; SaveBaselines may run in many processes.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,10 +54,17 @@ Hash CaseKey(const seeds::Task& task, const seeds::Case& task_case);
 Status SaveBaselines(const std::filesystem::path& cache, const GpuIdentity& gpu,
                      const std::vector<StoredBaseline>& entries);
 
+// What is installed now of a product ("cuBLAS"), in the words of StoredBaseline::library ("cuBLAS
+// 13.1.0"); empty when that is not known. Asked once for each product of the entries.
+using PresentLibrary = std::function<std::string(const std::string& product)>;
+
 // Those of this very GPU with its present driver for the scored cases of `task`, in the task's
-// order, fastest first. Empty when there are none or the file is damaged or names another GPU.
+// order, fastest first, without those that an installed library of another version took (where
+// `present` is given and knows). Empty when there are none or the file is damaged or names another
+// GPU.
 std::vector<StoredBaseline> FindBaselines(const std::filesystem::path& cache,
-                                          const GpuIdentity& gpu, const seeds::Task& task);
+                                          const GpuIdentity& gpu, const seeds::Task& task,
+                                          const PresentLibrary& present = {});
 
 // What scripts/torch_baseline.py reads: the scored cases of `task`.
 std::string TorchRequest(const seeds::Task& task);

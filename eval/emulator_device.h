@@ -41,4 +41,9 @@ std::unique_ptr<Device> MakeEmulatorDevice(const DeviceSpec& model, const Emulat
 Result<std::vector<std::vector<double>>> EmulateReference(const CaseContext& context,
                                                           const std::vector<std::uint64_t>& seeds);
 
+// Runs a kernel program once on a case (all of whose inputs may be files) and gives the bytes of
+// its outputs, in the task's order. kInternal when it faults.
+Result<std::vector<std::string>> EmulateProgram(const seeds::Case& task_case,
+                                                const Prepared& program);
+
 }  // namespace grove::eval

@@ -82,8 +82,8 @@ struct Evaluation {
 };
 
 struct EvaluatorOptions {
-  std::uint64_t seed = 1;      // of every input; the verdict's payload names the draw
-  std::string arch = "sm_90";  // compilation target
+  std::uint64_t seed = 1;       // of every input; the verdict's payload names the draw
+  std::string arch = "sm_90a";  // compilation target
   // Names of the scored cases to time; empty = all of them.
   std::vector<std::string> cases;
   int determinism_runs = 3;

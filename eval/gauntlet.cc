@@ -247,6 +247,10 @@ std::string Words(const GauntletExpectation& expected) {
   return words;
 }
 
+std::string KindOf(const Device& device) {
+  return device.name().substr(0, device.name().find(':'));
+}
+
 GauntletStatus Compare(const GauntletExpectation& expected, const Evaluation& evaluation) {
   const Verdict& got = evaluation.verdict;
   const bool among = std::find(expected.verdicts.begin(), expected.verdicts.end(), got.kind) !=
@@ -338,7 +342,7 @@ GauntletTotals Total(const std::vector<GauntletOutcome>& outcomes) {
 Result<std::vector<GauntletOutcome>> RunGauntlet(const Gauntlet& gauntlet,
                                                  codegen::Compiler& compiler, Device& device,
                                                  const GauntletOptions& options) {
-  const std::string kind = device.name().substr(0, device.name().find(':'));
+  const std::string kind = KindOf(device);
   struct Ready {
     seeds::Task task;
     std::unique_ptr<Evaluator> plain, screened;
@@ -406,6 +410,84 @@ Result<std::vector<GauntletOutcome>> RunGauntlet(const Gauntlet& gauntlet,
   });
   if (first_error) return Failure(std::move(*first_error));
   return outcomes;
+}
+
+namespace {
+
+// The task's smallest check cases, by the bytes of their tensors.
+std::vector<std::string> SmallestChecks(const seeds::Task& task, std::size_t most) {
+  std::vector<std::pair<std::int64_t, std::string>> checks;
+  for (const seeds::Case& c : task.cases) {
+    if (c.role == seeds::CaseRole::kScored || c.role == seeds::CaseRole::kExtra) continue;
+    std::int64_t bytes = 0;
+    for (const seeds::Tensor& tensor : c.tensors) bytes += tensor.bytes().value;
+    checks.emplace_back(bytes, c.name);
+  }
+  std::sort(checks.begin(), checks.end());
+  if (checks.size() > most) checks.resize(most);
+  std::vector<std::string> names;
+  for (auto& [bytes, name] : checks) names.push_back(std::move(name));
+  return names;
+}
+
+}  // namespace
+
+Status VisitHonest(const Gauntlet& gauntlet, codegen::Compiler& compiler, Device& device,
+                   const GauntletOptions& options, std::size_t cases,
+                   const std::function<void(const GauntletEntry&, std::vector<Specimen>)>& visit) {
+  const std::string kind = KindOf(device);
+  struct Ready {
+    seeds::Task task;
+    std::unique_ptr<Evaluator> evaluator;
+  };
+  std::map<std::string, Ready> ready;
+  std::vector<const GauntletEntry*> honest;
+  for (const GauntletEntry& entry : gauntlet.entries) {
+    if (entry.runs_on(kind) && entry.expected_on(kind).honest()) honest.push_back(&entry);
+  }
+  for (const GauntletTask& wanted : gauntlet.tasks) {
+    const bool used = std::any_of(honest.begin(), honest.end(), [&](const GauntletEntry* entry) {
+      return entry->task == wanted.id;
+    });
+    if (!used) continue;
+    auto task = Shorten(wanted, options.tasks);
+    if (!task) return Failure(std::move(task.error()));
+    Ready& place = ready[wanted.id];
+    place.task = std::move(*task);
+    place.task.name = wanted.id;
+    EvaluatorOptions evaluation = options.evaluation;
+    evaluation.screen = nullptr;
+    auto evaluator = Evaluator::Create(place.task, compiler, device, evaluation);
+    if (!evaluator) return Failure(std::move(evaluator.error()));
+    place.evaluator = std::move(*evaluator);
+  }
+  std::mutex mutex;
+  std::optional<Error> first_error;
+  tbb::parallel_for(std::size_t{0}, honest.size(), [&](std::size_t i) {
+    const GauntletEntry& entry = *honest[i];
+    const Ready& place = ready.at(entry.task);
+    const auto program = entry.reply ? codegen::ParseReply(*entry.reply)
+                                     : codegen::MakeProgram(entry.source, entry.plan);
+    std::optional<Error> error;
+    if (!program) error = program.error();
+    std::vector<Specimen> specimens;
+    for (const std::string& name : SmallestChecks(place.task, cases)) {
+      if (error) break;
+      const CaseContext* context = place.evaluator->FindContext(name);
+      auto prepared = place.evaluator->PrepareFor(*program, *context);
+      if (prepared) {
+        specimens.push_back({context, std::move(*prepared), options.evaluation.seed});
+      } else {
+        error = std::move(prepared.error());
+      }
+    }
+    if (!error) return visit(entry, std::move(specimens));
+    const std::scoped_lock lock(mutex);
+    if (first_error) return;
+    first_error = Error{error->code, fmt::format("gauntlet {}: {}", entry.name, error->message)};
+  });
+  if (first_error) return Failure(std::move(*first_error));
+  return {};
 }
 
 }  // namespace grove::eval

@@ -119,4 +119,18 @@ Result<std::vector<GauntletOutcome>> RunGauntlet(const Gauntlet& gauntlet,
                                                  codegen::Compiler& compiler, Device& device,
                                                  const GauntletOptions& options);
 
+// A program compiled and resolved for one of its task's cases. Valid during the visit.
+struct Specimen {
+  const CaseContext* context = nullptr;
+  Prepared candidate;
+  std::uint64_t seed = 0;  // of the inputs
+};
+
+// For tools that look closer at the honest programs than RunGauntlet does: calls `visit` for each
+// that this device runs, with its task's `cases` smallest check cases, in parallel on the calling
+// oneTBB arena. An Error as of RunGauntlet, and for an honest program that does not compile.
+Status VisitHonest(const Gauntlet& gauntlet, codegen::Compiler& compiler, Device& device,
+                   const GauntletOptions& options, std::size_t cases,
+                   const std::function<void(const GauntletEntry&, std::vector<Specimen>)>& visit);
+
 }  // namespace grove::eval

@@ -10,6 +10,8 @@
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
+#include "seeds/safetensors.h"
+
 namespace grove::eval {
 namespace {
 
@@ -309,6 +311,7 @@ void MakeValues(const Recipe& recipe, const std::uint32_t* words, std::int64_t f
     case Distribution::Kind::kTail:
     case Distribution::Kind::kMixed:
     case Distribution::Kind::kMatrix:  // made in FillChunk
+    case Distribution::Kind::kFile:    // read in MakeInput
       break;
   }
   float normal[kChunk];
@@ -419,6 +422,16 @@ void FillInput(const seeds::Tensor& tensor, std::uint64_t seed, std::uint64_t te
                 out.data() + begin * size);
     }
   });
+}
+
+Status MakeInput(const seeds::Tensor& tensor, std::uint64_t seed, std::uint64_t tensor_index,
+                 std::span<std::byte> out, std::int64_t first) {
+  if (tensor.distribution.kind == Distribution::Kind::kFile) {
+    const auto size = static_cast<std::int64_t>(SizeOf(tensor.dtype));
+    return seeds::ReadStored(tensor.distribution.stored, first * size, out);
+  }
+  FillInput(tensor, seed, tensor_index, out, first);
+  return {};
 }
 
 double InputElement(const seeds::Tensor& tensor, std::uint64_t seed, std::uint64_t tensor_index,

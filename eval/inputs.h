@@ -59,6 +59,7 @@
 #include <span>
 
 #include "base/dtype.h"
+#include "base/result.h"
 #include "seeds/task.h"
 
 namespace grove::eval {
@@ -68,8 +69,13 @@ std::array<std::uint32_t, 4> Philox(std::array<std::uint32_t, 4> counter,
                                     std::array<std::uint32_t, 2> key);
 float StandardNormal(std::uint32_t word);
 
-// Fills `out` with the elements from `first` on, as many as it holds.
-// REQUIRES: out.size() is a multiple of the element size; first >= 0.
+// Fills `out` with the elements from `first` on, as many as it holds; a tensor kept in a file (kind
+// kFile) is read from there, kResource when that fails.
+Status MakeInput(const seeds::Tensor& tensor, std::uint64_t seed, std::uint64_t tensor_index,
+                 std::span<std::byte> out, std::int64_t first = 0);
+
+// The same for what is drawn.
+// REQUIRES: not kFile; out.size() is a multiple of the element size; first >= 0.
 void FillInput(const seeds::Tensor& tensor, std::uint64_t seed, std::uint64_t tensor_index,
                std::span<std::byte> out, std::int64_t first = 0);
 

@@ -107,6 +107,13 @@ Promotion Decide(std::span<const CasePair> pairs) {
 
 Result<Promotion> Promote(const Evaluator& evaluator, const Contender& incumbent,
                           const Contender& challenger) {
+  return Promote([&](const codegen::KernelProgram& a,
+                     const codegen::KernelProgram& b) { return evaluator.ComparePair(a, b); },
+                 incumbent, challenger);
+}
+
+Result<Promotion> Promote(const ComparePrograms& compare, const Contender& incumbent,
+                          const Contender& challenger) {
   if (incumbent.modelled != challenger.modelled) {
     return Fail(ErrorCode::kInvalidInput,
                 fmt::format("{} and {} cannot be compared: one time is modelled, one is measured",
@@ -119,7 +126,7 @@ Result<Promotion> Promote(const Evaluator& evaluator, const Contender& incumbent
     if (promotion.ratio < 1) promotion.outcome = Contest::kFaster;
     if (promotion.ratio > 1) promotion.outcome = Contest::kSlower;
   } else {
-    auto pairs = evaluator.ComparePair(*incumbent.program, *challenger.program);
+    auto pairs = compare(*incumbent.program, *challenger.program);
     if (!pairs) {
       return Fail(std::move(pairs.error()),
                   fmt::format("comparing {} with {}", challenger.name, incumbent.name));

@@ -8,6 +8,7 @@
 // Thread-safety: plain values and pure functions; Promote as Evaluator.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,9 +60,15 @@ struct Promotion {
 // kFault with `why` when a pair has a fault or there is none.
 Promotion Decide(std::span<const CasePair> pairs);
 
+// Two programs measured side by side on every scored case, as Evaluator::ComparePair does.
+using ComparePrograms = std::function<Result<std::vector<CasePair>>(
+    const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger)>;
+
 // Measures, or compares modelled scores, and decides. kInvalidInput when one score is modelled and
 // the other is not; the device's errors otherwise.
 Result<Promotion> Promote(const Evaluator& evaluator, const Contender& incumbent,
+                          const Contender& challenger);
+Result<Promotion> Promote(const ComparePrograms& compare, const Contender& incumbent,
                           const Contender& challenger);
 
 }  // namespace grove::eval

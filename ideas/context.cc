@@ -138,6 +138,39 @@ std::string Fenced(std::string_view language, std::string_view text) {
   return fmt::format("{}{}\n{}{}", fence, language, body, fence);
 }
 
+std::vector<std::string> FitLines(const std::vector<std::string>& lines, std::size_t bytes,
+                                  bool from_end) {
+  std::size_t used = 0;
+  std::size_t count = 0;
+  for (; count < lines.size(); ++count) {
+    used += lines[from_end ? lines.size() - 1 - count : count].size() + 3;
+    if (used > bytes) break;
+  }
+  if (count == lines.size()) return lines;
+  const std::string cut = fmt::format("({} {} left out: this prompt's size is limited)",
+                                      lines.size() - count, from_end ? "older ones" : "more");
+  std::vector<std::string> kept;
+  if (from_end) {
+    kept.push_back(cut);
+    kept.insert(kept.end(), lines.end() - static_cast<std::ptrdiff_t>(count), lines.end());
+  } else {
+    kept.assign(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(count));
+    kept.push_back(cut);
+  }
+  return kept;
+}
+
+std::string FitText(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  // Whole lines, where there are some.
+  std::string_view head = text.substr(0, bytes / 2);
+  std::string_view tail = text.substr(text.size() - bytes / 2);
+  if (const auto end = head.rfind('\n'); end != head.npos) head = head.substr(0, end + 1);
+  if (const auto begin = tail.find('\n'); begin != tail.npos) tail = tail.substr(begin + 1);
+  return fmt::format("{}\n({} bytes left out: this prompt's size is limited)\n{}", head,
+                     text.size() - head.size() - tail.size(), tail);
+}
+
 std::string DescribeKernel(const KernelFacts& k) {
   std::vector<std::string> lines;
   const auto us = [](Nanoseconds t) { return t.count() / 1e3; };
@@ -163,20 +196,42 @@ std::string DescribeKernel(const KernelFacts& k) {
   if (!k.precision_class.empty()) {
     lines.push_back("precision class: " + Shield(k.precision_class));
   }
-  if (!k.counters.empty()) lines.push_back("counters:\n" + Shield(k.counters));
+  for (const std::string& line : k.cases) lines.push_back(Shield(line));
+  if (!k.counters.empty()) lines.push_back("profile:\n" + Shield(k.counters));
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 std::string DescribeDevice(const DeviceFacts& d) {
-  return fmt::format(
+  std::string text = fmt::format(
       "name: {}\narchitecture: {}\nSMs: {}\nmemory bandwidth: {:.0f} GB/s (measured copy)\n"
-      "L2: {:.0f} MB\nshared memory: up to {} per block ({} bytes)\n"
-      "peak arithmetic, dense: fp32 {:.0f}, tf32 {:.0f}, fp16 {:.0f} TFLOP/s\n"
-      "registers: 65536 per SM, at most 255 per thread; 2048 threads and 32 blocks per SM\n"
-      "times: {}",
+      "L2: {:.0f} MB\nshared memory: up to {} per block ({} bytes)",
       d.name, d.arch, d.sm_count, d.memory_gbs, d.l2_mb, Size(d.shared_per_block),
-      d.shared_per_block, d.fp32_tflops, d.tf32_tflops, d.fp16_tflops,
-      d.modelled ? "modelled from an emulation of the compiled kernel" : "measured on the device");
+      d.shared_per_block);
+  if (d.shared_per_sm > 0) text += fmt::format(", {} bytes per SM", d.shared_per_sm);
+  text += fmt::format("\npeak arithmetic, dense: fp32 {:.0f}, tf32 {:.0f}, fp16 and bf16 {:.0f}",
+                      d.fp32_tflops, d.tf32_tflops, d.fp16_tflops);
+  if (d.fp8_tflops > 0) text += fmt::format(", fp8 {:.0f}", d.fp8_tflops);
+  text += " TFLOP/s (fp32 on CUDA cores, the rest on tensor cores)\n";
+  if (d.clock_ghz > 0) {
+    text += fmt::format("clock: {:.2f} GHz; {:.1f} bytes of memory traffic per SM and cycle\n",
+                        d.clock_ghz, d.memory_gbs / d.clock_ghz / std::max(1, d.sm_count));
+  }
+  text += fmt::format(
+      "registers: {} per SM, at most 255 per thread; {} threads and {} blocks per SM, 1024 threads "
+      "per block; warps of 32\n",
+      d.registers_per_sm, d.threads_per_sm, d.blocks_per_sm);
+  if (d.arch.starts_with("sm_9")) {
+    text +=
+        "instructions beyond the older ones: cp.async, TMA (cp.async.bulk, tensor maps), mbarrier, "
+        "wgmma, clusters of up to 8 blocks with distributed shared memory, "
+        "setmaxnreg, programmatic dependent launch\n";
+  }
+  text +=
+      "memory is moved in sectors of 32 bytes, lines of 128; a thread loads up to 16 bytes at "
+      "once; shared memory has 32 banks of 4 bytes\n";
+  text += fmt::format("times: {}", d.modelled ? "modelled from an emulation of the compiled kernel"
+                                              : "measured on the device, with a cold L2");
+  return text;
 }
 
 std::string DescribeTaskLines(const TaskFacts& task) {
@@ -185,8 +240,9 @@ std::string DescribeTaskLines(const TaskFacts& task) {
                   Shield(task.title), Shield(task.family), Shield(task.demanded));
   if (!task.scalars.empty()) text += fmt::format("scalars: {}\n", Shield(task.scalars));
   for (const TaskFacts::Case& c : task.cases) {
-    text += fmt::format("case {} ({}): {}; {}{}{}\n", Shield(c.name), c.role, c.dims,
-                        Shield(c.tensors), c.inputs.empty() ? "" : "; drawn ", Shield(c.inputs));
+    text += fmt::format("case {} ({}): {}; {}{}{}{}{}\n", Shield(c.name), c.role, c.dims,
+                        Shield(c.tensors), c.inputs.empty() ? "" : "; drawn ", Shield(c.inputs),
+                        c.allowed.empty() ? "" : "; allowed ", c.allowed);
   }
   text += "contract:\n" + Shield(task.contract);
   if (text.back() == '\n') text.pop_back();

@@ -24,6 +24,7 @@ struct TaskFacts {
     std::string dims;     // "M=4096 N=65536"
     std::string tensors;  // "x f32 [4096,65536] input; y f32 [4096,65536] output"
     std::string inputs;   // how the inputs are drawn where not normal(0, 1); may be empty
+    std::string allowed;  // "relative L2 error of a row at most 1e-05"; may be empty
   };
   std::string name;
   std::string title;
@@ -37,13 +38,17 @@ TaskFacts DescribeTask(const seeds::Task& task);
 
 struct DeviceFacts {
   std::string name;  // "H200"
-  std::string arch;  // "sm_90"
+  std::string arch;  // "sm_90a": what programs are compiled for
   int sm_count = 0;
   double memory_gbs = 0;   // GB/s, measured copy
   double l2_mb = 0;        // MB
   double fp32_tflops = 0;  // TFLOP/s, dense
   double tf32_tflops = 0;
   double fp16_tflops = 0;
+  double bf16_tflops = 0, fp8_tflops = 0;  // 0 = not known
+  double clock_ghz = 0;                    // 0 = not known
+  int shared_per_sm = 0;                   // bytes; 0 = not known
+  int registers_per_sm = 65536, threads_per_sm = 2048, blocks_per_sm = 32;
   int shared_per_block = 0;  // bytes, opt-in maximum
   bool modelled = false;     // times come from the emulator's cost model, not from a GPU
 };
@@ -65,6 +70,7 @@ struct KernelFacts {
   std::string bound;                         // "memory", "fp32", "latency", ...
   std::string precision_class;               // from the measured error
   std::string counters;                      // profile counters, one per line; may be empty
+  std::vector<std::string> cases;            // one line per timed case: time, floor, traffic
 };
 
 // An idea of the past and what came of it.
@@ -80,6 +86,23 @@ struct TriedIdea {
   std::optional<double> median_gain;  // parent / median of the correct siblings
 };
 std::string_view Name(TriedIdea::Outcome outcome);
+
+// What a prompt has room for, bytes. What does not fit is left out, and the prompt says so.
+struct PromptBudget {
+  std::size_t tried_here = 12000;  // of its lines together; the newest stay
+  std::size_t tried_elsewhere = 8000;
+  std::size_t lineage = 6000;
+  std::size_t playbook = 12000;
+  std::size_t counters = 6000;
+  std::size_t plan = 16000;    // the first bytes stay
+  std::size_t source = 60000;  // the first and last bytes stay
+};
+// As many of `lines`, from the end (or the start) on, as fit in `bytes`, in their order; where some
+// do not, a line says how many.
+std::vector<std::string> FitLines(const std::vector<std::string>& lines, std::size_t bytes,
+                                  bool from_end);
+// The text, or its start and its end with a line between them that says how much is missing.
+std::string FitText(std::string_view text, std::size_t bytes);
 
 // One line for a prompt: "Vectorised loads [memory access]: win, 1.80x; note".
 std::string DescribeTried(const TriedIdea& tried);

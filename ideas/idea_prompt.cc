@@ -45,13 +45,17 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context,
   mustache::data data;
   data.set("task", DescribeTaskLines(context.task));
   data.set("device", DescribeDevice(context.device));
-  data.set("parent", DescribeKernel(context.parent));
-  data.set("source", Fenced("cuda", context.parent.source));
-  data.set("plan", Fenced("json", context.parent.plan));
-  SetLines(data, "lineage", DescribeAll(context.lineage));
-  SetLines(data, "tried_here", DescribeAll(context.tried_here));
-  SetLines(data, "tried_elsewhere", DescribeAll(context.tried_elsewhere));
-  SetLines(data, "playbook", ShieldAll(context.playbook));
+  const PromptBudget& room = context.budget;
+  KernelFacts parent = context.parent;
+  parent.counters = FitText(parent.counters, room.counters);
+  data.set("parent", DescribeKernel(parent));
+  data.set("source", Fenced("cuda", FitText(parent.source, room.source)));
+  data.set("plan", Fenced("json", FitText(parent.plan, room.plan)));
+  SetLines(data, "lineage", FitLines(DescribeAll(context.lineage), room.lineage, true));
+  SetLines(data, "tried_here", FitLines(DescribeAll(context.tried_here), room.tried_here, true));
+  SetLines(data, "tried_elsewhere",
+           FitLines(DescribeAll(context.tried_elsewhere), room.tried_elsewhere, false));
+  SetLines(data, "playbook", FitLines(ShieldAll(context.playbook), room.playbook, false));
   SetLines(data, "hints", ShieldAll(context.hints));
   SetLines(data, "proposed", ShieldAll(context.proposed));
   SetLines(data, "refusals", ShieldAll(context.refusals));

@@ -31,6 +31,7 @@ struct IdeaContext {
   std::uint64_t seed = 0;                  // for Request::seed
   // Ask for radical directions: the search has stagnated (role kAdviser).
   bool radical = false;
+  PromptBudget budget;
 };
 
 // kNotFound when the template idea.mustache is not in `prompts`, kInvalidInput when it is broken.

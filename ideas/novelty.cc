@@ -29,10 +29,10 @@ std::string Stem(std::string word) {
                                         "ised", "ize", "ise", "ing", "ion", "ed", "ly", "e", "y"}) {
     if (word.size() < ending.size() + 3 || !std::string_view(word).ends_with(ending)) continue;
     word.resize(word.size() - ending.size());
-    // "tiling" and "tile", "unrolled" and "unroll".
-    if (word.size() > 3 && word[word.size() - 1] == word[word.size() - 2]) word.pop_back();
     break;
   }
+  // "unrolled" and "unroll", "mapping" and "map".
+  if (word.size() > 3 && word[word.size() - 1] == word[word.size() - 2]) word.pop_back();
   return word;
 }
 

@@ -28,7 +28,7 @@ double Similarity(const Sketch& a, const Sketch& b);
 // From here on two ideas are one. Set by tests/ideas/novelty_test.cc on labelled pairs
 // (tests/data/ideas/pairs.json): the best separation of those with the smallest harm, since an idea
 // that is wrongly refused is lost while one that is wrongly kept costs some tokens.
-inline constexpr double kNearDuplicate = 0.40;
+inline constexpr double kNearDuplicate = 0.45;
 // Equal titles (SameIdea), or similar by kNearDuplicate.
 bool NearDuplicate(const Idea& a, const Idea& b);
 

@@ -434,7 +434,9 @@ Result<std::vector<RunSummary>> ListRuns(const std::filesystem::path& runs) {
   }
   for (; it != std::filesystem::directory_iterator(); it.increment(error)) {
     std::error_code ignored;
-    if (std::filesystem::is_regular_file(it->path() / "run.db", ignored)) {
+    // A name with a dot in front is a run in the making.
+    if (!it->path().filename().string().starts_with('.') &&
+        std::filesystem::is_regular_file(it->path() / "run.db", ignored)) {
       list.push_back(Summarise(it->path()));
     }
     if (error) break;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
 
 #include <fmt/format.h>
@@ -172,13 +173,24 @@ const CandidateRow* RunData::Best(std::optional<TimeKind> kind) const {
       return measured != nullptr ? measured : Best(TimeKind::kModelled);
     }
   }
+  std::set<CandidateId> losers;
+  for (const PromotionRow& contest : promotions) losers.insert(LoserOf(contest));
   const CandidateRow* best = nullptr;
+  bool lost = false;  // whether `best` did
   for (const CandidateRow& candidate : candidates) {
     const auto score = ScoreOf(candidate);
     if (!score || candidate.evaluation->score_kind != *kind) continue;
-    if (best == nullptr || *score < *ScoreOf(*best)) best = &candidate;
+    const bool loser = losers.contains(candidate.id);
+    if (best == nullptr || loser < lost || (loser == lost && *score < *ScoreOf(*best))) {
+      best = &candidate;
+      lost = loser;
+    }
   }
   return best;
+}
+
+CandidateId LoserOf(const PromotionRow& contest) {
+  return contest.promoted ? contest.incumbent : contest.challenger;
 }
 
 std::optional<Nanoseconds> ScoreOf(const CandidateRow& candidate) {

@@ -262,6 +262,9 @@ struct PromotionRow {
   WallTime time;  // set by the store
 };
 
+// Who does not have the first place after it.
+CandidateId LoserOf(const PromotionRow& contest);
+
 // What a vendor's library or a framework takes for a case, on one physical GPU.
 struct BaselineRow {
   std::string case_name;
@@ -372,7 +375,8 @@ struct RunData {
   const IdeaRow* FindIdea(std::string_view name) const;
   const CandidateRow* Seed() const;
   // The passed candidate with the least score of `kind`, or of the kind of the seed's score (else
-  // measured where there is one); ties go to the older.
+  // measured where there is one); ties go to the older. Whoever lost a contest for the first place
+  // (`promotions`) stands behind those who lost none, whatever its score says.
   const CandidateRow* Best(std::optional<TimeKind> kind = std::nullopt) const;
 };
 

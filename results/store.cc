@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "results/ledger.h"
@@ -109,6 +110,19 @@ Status MakeFolder(const std::filesystem::path& folder) {
   return {};
 }
 
+// Folders in which runs of this name were being made when their process died.
+void RemoveRemains(const std::filesystem::path& runs, const std::string& prefix) {
+  std::error_code error;
+  std::vector<std::filesystem::path> remains;
+  for (std::filesystem::directory_iterator it(runs, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().filename().string().starts_with(prefix)) remains.push_back(it->path());
+  }
+  for (const std::filesystem::path& folder : remains) {
+    if (!IsLocked(folder / "lock")) std::filesystem::remove_all(folder, error);
+  }
+}
+
 }  // namespace
 
 std::string DuplicateMessage(std::string_view of) {
@@ -154,6 +168,11 @@ struct Store::Impl {
         clock(time),
         meter(time) {}
 
+  // A new run in `folder`, which is made when it is not there.
+  static Result<std::unique_ptr<Impl>> Make(const std::filesystem::path& folder,
+                                            const RunStart& start, const Clock& clock,
+                                            const StoreOptions& options);
+
   template <typename F>
   auto Transact(F&& body) {
     const std::lock_guard guard(mutex);
@@ -172,11 +191,9 @@ Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Store::~Store() = default;
 const std::filesystem::path& Store::folder() const { return impl_->folder; }
 
-Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
-                                             const RunStart& start, const Clock& clock,
-                                             const StoreOptions& options) {
-  if (Status name = CheckRunName(start.name); !name) return Fail(name.error());
-  const std::filesystem::path folder = runs / start.name;
+Result<std::unique_ptr<Store::Impl>> Store::Impl::Make(const std::filesystem::path& folder,
+                                                       const RunStart& start, const Clock& clock,
+                                                       const StoreOptions& options) {
   if (Status made = MakeFolder(folder); !made) return Fail(made.error());
   Result<RunLock> lock = RunLock::Take(folder / "lock");
   if (!lock) return Fail(lock.error());
@@ -216,12 +233,48 @@ Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
       }
     });
     if (!stored) return Fail(stored.error());
-    return std::unique_ptr<Store>(new Store(std::move(impl)));
+    return impl;
   } catch (const SQLite::Exception& e) {
     return Fail(ToError(e, file));
   } catch (const StoreException& e) {
     return Fail(e.error);
   }
+}
+
+Result<std::unique_ptr<Store>> Store::Create(const std::filesystem::path& runs,
+                                             const RunStart& start, const Clock& clock,
+                                             const StoreOptions& options) {
+  if (Status name = CheckRunName(start.name); !name) return Fail(name.error());
+  const std::filesystem::path folder = runs / start.name;
+  std::error_code error;
+  // A folder that is there is a run, or what an older program left of one.
+  if (std::filesystem::exists(folder, error)) {
+    auto there = Impl::Make(folder, start, clock, options);
+    if (!there) return Fail(std::move(there.error()));
+    return std::unique_ptr<Store>(new Store(std::move(*there)));
+  }
+  // Made aside and renamed: a run is there whole, or not at all.
+  const std::string prefix = fmt::format(".{}.new-", start.name);
+  RemoveRemains(runs, prefix);
+  const std::filesystem::path aside = runs / fmt::format("{}{}", prefix, ::getpid());
+  auto made = Impl::Make(aside, start, clock, options);
+  if (!made) {
+    std::filesystem::remove_all(aside, error);
+    return Fail(std::move(made.error()), fmt::format("making run {}", folder.string()));
+  }
+  made->reset();  // SQLite finds its side files by name
+  std::filesystem::rename(aside, folder, error);
+  if (error) {
+    const std::string why = error.message();
+    std::filesystem::remove_all(aside, error);
+    if (std::filesystem::exists(folder, error)) {
+      return Fail(ErrorCode::kInvalidInput,
+                  fmt::format("run '{}' exists; resume it or choose another name", start.name));
+    }
+    return Fail(ErrorCode::kResource,
+                fmt::format("cannot make the run's folder {}: {}", folder.string(), why));
+  }
+  return Open(runs, start.name, clock, options);
 }
 
 Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& runs, std::string_view name,
@@ -493,23 +546,6 @@ Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& ev
   });
 }
 
-Result<bool> Store::RecordPromotion(const PromotionRow& promotion) {
-  return impl_->Transact(
-      [&](Connection& c) { return InsertPromotion(c, promotion, impl_->clock.WallTime()); });
-}
-
-Status Store::RecordProfile(CandidateId candidate, std::string_view summary,
-                            std::string_view report) {
-  return impl_->Transact(
-      [&](Connection& c) { PutProfile(c, candidate, summary, report, impl_->clock.WallTime()); });
-}
-
-Status Store::SetBaselines(std::span<const BaselineRow> rows) {
-  return impl_->Transact([&](Connection& c) {
-    for (const BaselineRow& row : rows) PutBaseline(c, row);
-  });
-}
-
 Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
   return impl_->Transact([&](Connection& c) {
     std::string name;
@@ -557,6 +593,23 @@ Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
         .Run();
     impl_->meter.SettleAll(c, "evaluation " + name, {});
     return true;
+  });
+}
+
+Result<bool> Store::RecordPromotion(const PromotionRow& promotion) {
+  return impl_->Transact(
+      [&](Connection& c) { return InsertPromotion(c, promotion, impl_->clock.WallTime()); });
+}
+
+Status Store::RecordProfile(CandidateId candidate, std::string_view summary,
+                            std::string_view report) {
+  return impl_->Transact(
+      [&](Connection& c) { PutProfile(c, candidate, summary, report, impl_->clock.WallTime()); });
+}
+
+Status Store::SetBaselines(std::span<const BaselineRow> rows) {
+  return impl_->Transact([&](Connection& c) {
+    for (const BaselineRow& row : rows) PutBaseline(c, row);
   });
 }
 

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numbers>
+#include <optional>
 #include <tuple>
 
 #include "base/hash.h"
@@ -26,20 +29,31 @@ std::uint64_t Mix(std::uint64_t x) {  // splitmix64 (Steele, Lea and Flood 2014)
 }
 
 // Box and Muller.
-double Normal(std::uint64_t seed, const results::CallKey& key, std::uint64_t salt) {
+double Normal(std::uint64_t seed, std::string_view key, std::uint64_t salt) {
   const double u = 1.0 - Draw(seed, key, 2 * salt);
   const double v = Draw(seed, key, 2 * salt + 1);
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
 }
 
+struct Asked {
+  int round = 0, branch = 0;
+};
+// Of a key's text, "idea r3.p1.i0.b1.t0".
+std::optional<Asked> KeyOf(std::string_view key) {
+  Asked asked;
+  int parent = 0, idea = 0;
+  const std::string text(key.substr(std::min(key.size(), key.find(' '))));
+  if (std::sscanf(text.c_str(), " r%d.p%d.i%d.b%d", &asked.round, &parent, &idea, &asked.branch) !=
+      4) {
+    return std::nullopt;
+  }
+  return asked;
+}
+
 }  // namespace
 
-double Draw(std::uint64_t seed, const results::CallKey& key, std::uint64_t salt) {
-  std::uint64_t state = Mix(seed);
-  for (const int part :
-       {static_cast<int>(key.role), key.round, key.parent, key.idea, key.branch, key.turn}) {
-    state = Mix(state ^ static_cast<std::uint64_t>(part));
-  }
+double Draw(std::uint64_t seed, std::string_view key, std::uint64_t salt) {
+  const std::uint64_t state = Mix(Mix(seed) ^ HashText(key).low);
   return static_cast<double>(Mix(state ^ Mix(salt)) >> 11U) * 0x1p-53;
 }
 
@@ -104,7 +118,7 @@ std::vector<ArmRecord> RecordsOf(const results::RunData& data, llm::Role role,
 }
 
 std::size_t ChooseByWeight(std::span<const double> weights, std::uint64_t seed,
-                           const results::CallKey& key) {
+                           std::string_view key) {
   double total = 0;
   for (const double weight : weights) total += weight;
   const double draw = Draw(seed, key, 0);
@@ -124,7 +138,7 @@ std::size_t ChooseByWeight(std::span<const double> weights, std::uint64_t seed,
 }
 
 std::size_t ChooseByGain(std::span<const ArmRecord> records, std::span<const double> weights,
-                         std::uint64_t seed, const results::CallKey& key) {
+                         std::uint64_t seed, std::string_view key) {
   // The ensemble's own mean and spread are what an unknown model is expected to be like.
   double results = 1, gain = kPriorGain;
   double squares = kPriorSpread * kPriorSpread + kPriorGain * kPriorGain;
@@ -156,6 +170,45 @@ std::size_t ChooseByGain(std::span<const ArmRecord> records, std::span<const dou
     }
   }
   return best;
+}
+
+Bandit::Bandit(std::vector<llm::EnsembleMember> members, std::uint64_t seed) : seed_(seed) {
+  for (const llm::Role role :
+       {llm::Role::kIdea, llm::Role::kCode, llm::Role::kRepair, llm::Role::kAdviser}) {
+    Arms& arms = arms_[role];
+    for (const llm::EnsembleMember& member : members) {
+      const auto& roles = member.roles;
+      if (!roles.empty() && std::find(roles.begin(), roles.end(), role) == roles.end()) continue;
+      arms.labels.push_back(member.label);
+      arms.weights.push_back(member.weight);
+    }
+    arms.records[0].resize(arms.labels.size());
+  }
+}
+
+void Bandit::Learn(const results::RunData& data, int round) {
+  const std::scoped_lock lock(mutex_);
+  for (auto& [role, arms] : arms_) {
+    arms.records.clear();
+    for (const int before : {round - 1, round}) {
+      arms.records[before] = RecordsOf(data, role, arms.labels, before);
+    }
+  }
+}
+
+std::string Bandit::Choose(llm::Role role, std::string_view key) {
+  const auto asked = KeyOf(key);
+  const std::scoped_lock lock(mutex_);
+  const Arms& arms = arms_.at(role);
+  auto records = std::prev(arms.records.end());
+  // Questions for ideas have a branch when they were asked early.
+  const bool early =
+      (role == llm::Role::kIdea || role == llm::Role::kAdviser) && asked && asked->branch > 0;
+  if (early) {
+    const auto before = arms.records.find(asked->round - 1);
+    if (before != arms.records.end()) records = before;
+  }
+  return arms.labels[ChooseByGain(records->second, arms.weights, seed_, key)];
 }
 
 }  // namespace grove::search

@@ -9,12 +9,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
 #include "llm/client.h"
+#include "llm/ensemble.h"
 #include "results/rows.h"
 
 namespace grove::search {
@@ -34,13 +38,14 @@ struct ArmRecord {
 std::vector<ArmRecord> RecordsOf(const results::RunData& data, llm::Role role,
                                  std::span<const std::string> models, int round);
 
-// A number in [0, 1) that depends on nothing but seed, key and salt.
-double Draw(std::uint64_t seed, const results::CallKey& key, std::uint64_t salt);
+// A number in [0, 1) that depends on nothing but seed, key (results::ToString of a CallKey) and
+// salt.
+double Draw(std::uint64_t seed, std::string_view key, std::uint64_t salt);
 
 // Index of a model, chosen in proportion to `weights` (all 0 = equally).
 // REQUIRES: not empty; weights >= 0.
 std::size_t ChooseByWeight(std::span<const double> weights, std::uint64_t seed,
-                           const results::CallKey& key);
+                           std::string_view key);
 
 // Index of the model with the largest drawn gain per token: the mean gain of a result is drawn
 // from its posterior (normal, one prior result of the ensemble's mean gain and spread for each
@@ -48,6 +53,30 @@ std::size_t ChooseByWeight(std::span<const double> weights, std::uint64_t seed,
 // tried, the less the clearer it is that another gives more for the money.
 // `weights` scale the drawn values (a preference of the user; empty = 1).
 std::size_t ChooseByGain(std::span<const ArmRecord> records, std::span<const double> weights,
-                         std::uint64_t seed, const results::CallKey& key);
+                         std::uint64_t seed, std::string_view key);
+
+// The ensemble that a search asks (`ensemble = "bandit"`): ChooseByGain over what the rounds before
+// the question's had shown. A question that was asked early (search/early.h) goes by what was known
+// a round before its own, whenever it is asked. Thread-safe.
+class Bandit final : public llm::Ensemble {
+ public:
+  // REQUIRES: every role has a member that takes it.
+  Bandit(std::vector<llm::EnsembleMember> members, std::uint64_t seed);
+  // Before round `round` starts: what the rounds before it say. REQUIRES: they are finished.
+  void Learn(const results::RunData& data, int round);
+  std::string Choose(llm::Role role, std::string_view key) override;
+  // Nothing: what it knows comes from the store.
+  void Told(std::string_view, llm::Role, std::string_view, const llm::Outcome&) override {}
+
+ private:
+  struct Arms {
+    std::vector<std::string> labels;
+    std::vector<double> weights;
+    std::map<int, std::vector<ArmRecord>> records;  // by the round before which they were made
+  };
+  mutable std::mutex mutex_;
+  std::map<llm::Role, Arms> arms_;  // GUARDED_BY(mutex_)
+  const std::uint64_t seed_;
+};
 
 }  // namespace grove::search

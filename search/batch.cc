@@ -221,6 +221,16 @@ TaskStanding StandingOf(const BatchTask& task, const results::RunData* data, int
   for (const results::CallRow& call : data->calls) {
     standing.spent += static_cast<double>(call.usage.total().value);
   }
+  for (const results::LedgerRow& row : data->ledger) {
+    // Wall time has rows of rounds and ideas beside that of the run.
+    if (row.kind == results::LedgerKind::kSeconds && row.round != 0) continue;
+    standing.paid[row.kind] += row.settled.value_or(row.reserved);
+  }
+  // With what was billed for no reply.
+  if (const auto paid = standing.paid.find(results::LedgerKind::kTokens);
+      paid != standing.paid.end()) {
+    standing.spent = paid->second;
+  }
   for (const results::RoundRow& round : data->rounds) {
     if (round.status != results::RoundStatus::kFinished) continue;
     ++standing.rounds;
@@ -264,19 +274,63 @@ Expectation Expect(const TaskStanding& standing, double typical_cost) {
   return expectation;
 }
 
+namespace {
+
+// What all tasks may spend together.
+std::vector<results::LedgerLimit> SharedLimits(const BatchSpec& spec) {
+  std::vector<results::LedgerLimit> shared;
+  for (const results::LedgerLimit& limit : spec.config.limits) {
+    if (limit.span == results::LedgerSpan::kRun) shared.push_back(limit);
+  }
+  if (spec.tokens > 0) {
+    shared.push_back({results::LedgerKind::kTokens, results::LedgerSpan::kRun,
+                      static_cast<double>(spec.tokens)});
+  }
+  return shared;
+}
+
+double Paid(const TaskStanding& standing, results::LedgerKind kind) {
+  const auto found = standing.paid.find(kind);
+  return found == standing.paid.end() ? 0 : found->second;
+}
+
+double PaidByAll(std::span<const TaskStanding> standings, results::LedgerKind kind) {
+  double sum = 0;
+  for (const TaskStanding& standing : standings) sum += Paid(standing, kind);
+  return sum;
+}
+
+}  // namespace
+
+std::vector<results::LedgerLimit> LimitsOf(std::span<const TaskStanding> standings,
+                                           const BatchSpec& spec, std::size_t next) {
+  std::vector<results::LedgerLimit> limits;
+  for (const results::LedgerLimit& limit : spec.config.limits) {
+    if (limit.span != results::LedgerSpan::kRun) limits.push_back(limit);
+  }
+  for (results::LedgerLimit limit : SharedLimits(spec)) {
+    const double left = std::max(0.0, limit.most - PaidByAll(standings, limit.kind));
+    limit.span = results::LedgerSpan::kTask;
+    limit.most = Paid(standings[next], limit.kind) + left;
+    limits.push_back(limit);
+  }
+  return limits;
+}
+
 std::optional<std::size_t> NextTask(std::span<const TaskStanding> standings,
                                     const BatchSpec& spec) {
-  double spent = 0, costs = 0;
+  double costs = 0;
   int rounds = 0, counted = 0;
   for (const TaskStanding& standing : standings) {
-    spent += standing.spent;
     rounds += standing.rounds;
     for (const double cost : standing.costs) {
       costs += cost;
       ++counted;
     }
   }
-  if (spec.tokens > 0 && spent >= static_cast<double>(spec.tokens)) return std::nullopt;
+  for (const results::LedgerLimit& limit : SharedLimits(spec)) {
+    if (PaidByAll(standings, limit.kind) >= limit.most) return std::nullopt;
+  }
   if (spec.rounds > 0 && rounds >= spec.rounds) return std::nullopt;
   const double typical = counted > 0 ? costs / counted : kTypicalCost;
   std::optional<std::size_t> next;

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +37,7 @@ struct BatchSpec {
   std::vector<BatchTask> tasks;  // names are unique
   SearchConfig config;           // of every run but for task, suite and cases; rounds = at most,
                                  // for each task
+                                 // its limits of the run (budget.tokens, ...) bound all together
   std::int64_t tokens = 0;       // shared limit; 0 = none
   int rounds = 0;                // of all tasks together; 0 = no limit
 };
@@ -73,6 +75,8 @@ struct TaskStanding {
   std::vector<double> gains;  // ln(best before / best after) of each finished round
   std::vector<double> costs;  // tokens of each finished round
   double spent = 0;           // tokens, unfinished rounds included
+  // What its ledger holds of each kind, reservations included: what counts against the budget.
+  std::map<results::LedgerKind, double> paid;
 };
 // `data` is nullptr for a run that does not exist yet.
 TaskStanding StandingOf(const BatchTask& task, const results::RunData* data, int max_rounds);
@@ -85,6 +89,13 @@ struct Expectation {
 };
 // `typical_cost` is a round's of any task, for one that has had none.
 Expectation Expect(const TaskStanding& standing, double typical_cost);
+
+// The limits of the next round of task `next`. What all share is nested in the task's own ledger:
+// its limit is what it has spent plus what is left of the whole (LedgerSpan::kTask), so that no
+// round can pass the budget of the batch, however many requests are in flight. One task runs at a
+// time.
+std::vector<results::LedgerLimit> LimitsOf(std::span<const TaskStanding> standings,
+                                           const BatchSpec& spec, std::size_t next);
 
 // Index of the task whose round is next; none when all have ended or the budget is spent.
 // Ties go to the first.

@@ -63,6 +63,13 @@ std::vector<SlotPtr> Programs::Finish(const Hash& identity, const results::Evalu
   return waiting;
 }
 
+std::vector<SlotPtr> Programs::GiveUp(const Hash& identity) {
+  const auto entry = Get(identity);
+  const std::scoped_lock lock(mutex_);
+  entry->begun = false;
+  return std::exchange(entry->waiting, {});
+}
+
 void Programs::Restore(const Hash& identity, CandidateId holder,
                        const results::EvaluationRow& row) {
   const auto entry = Get(identity);
@@ -70,6 +77,19 @@ void Programs::Restore(const Hash& identity, CandidateId holder,
   entry->begun = true;
   entry->row = row;
   if (row.verdict.passed()) entry->holder = holder;
+}
+
+Result<codegen::KernelProgram> ProgramOf(const RunTree& tree, const results::CandidateRow& row) {
+  if (!row.source || !row.plan) {
+    return Fail(ErrorCode::kInternal, row.name + " passed and has no program");
+  }
+  auto source = tree.store().Text(*row.source);
+  if (!source) return Failure(std::move(source.error()));
+  auto plan = tree.store().Text(*row.plan);
+  if (!plan) return Failure(std::move(plan.error()));
+  auto program = codegen::MakeProgram(*source, *plan);
+  if (!program) return Fail(std::move(program.error()), "reading " + row.name);
+  return program;
 }
 
 }  // namespace grove::search

@@ -14,6 +14,7 @@
 #include "llm/client.h"
 #include "results/rows.h"
 #include "results/store.h"
+#include "search/run_tree.h"
 
 namespace grove::search {
 
@@ -47,6 +48,9 @@ class Programs {
   Next Enter(const Hash& identity, const SlotPtr& slot, results::EvaluationRow& row);
   // The evaluation of a program is in. Returns the slots that wait for it, lowest id first.
   std::vector<SlotPtr> Finish(const Hash& identity, const results::EvaluationRow& row);
+  // There will be no evaluation now. Returns the slots that waited for it; who enters next begins
+  // anew.
+  std::vector<SlotPtr> GiveUp(const Hash& identity);
   // A passed program has one holder of the verdict. Call `decide` with the holder so far (none at
   // first); it returns the holder from now on. Calls for one program exclude each other.
   template <typename F>
@@ -71,5 +75,8 @@ class Programs {
   std::mutex mutex_;
   std::map<Hash, std::shared_ptr<Entry>> entries_;
 };
+
+// The stored program of a candidate that passed. kInternal when there is none.
+Result<codegen::KernelProgram> ProgramOf(const RunTree& tree, const results::CandidateRow& row);
 
 }  // namespace grove::search

@@ -39,8 +39,12 @@ constexpr IntField kInts[] = {
     {"patience", &SearchConfig::patience, 1, 1000, "rounds without a gain before it ends"},
     {"repairs", &SearchConfig::repairs, 0, 16, "repair turns per candidate"},
     {"calls", &SearchConfig::calls, 1, 1024, "requests to models in flight at a time"},
+    {"eager", &SearchConfig::eager, 1, 100,
+     "percent of a round after which the next round's ideas are asked for"},
     {"reserve", &SearchConfig::reserve, 0, 16,
      "places for promising but slower kernels, beside the frontier"},
+    {"counters", &SearchConfig::counters, 0, 1,
+     "1: profile the kernels of the frontier on a GPU, for the prompts"},
     {"screen", &SearchConfig::screen, 0, 1,
      "1: run every candidate in the emulator before it reaches a GPU"},
 };
@@ -58,17 +62,24 @@ constexpr TextField kTexts[] = {
      "who writes: playbook, mailbox, openai:NAME or anthropic:NAME (docs/models.md)"},
     {"policy", &SearchConfig::policy,
      "which kernels seed the next round: beam, greedy, islands or puct"},
+    {"ensemble", &SearchConfig::ensemble,
+     "which of several models is asked: by their weights, or bandit (what each gained for its "
+     "tokens)"},
     {"device", &SearchConfig::device, "auto, emulator, cuda, cuda:N, cuda:0,1 or all"},
     {"gpu", &SearchConfig::gpu, "the GPU whose time is modelled (grove devices)"},
     {"tasks", &SearchConfig::tasks, "folder of the tasks"},
     {"suite", &SearchConfig::suite,
      "whose cases count (default: the first that has all of the cases)"},
     {"base_url", &SearchConfig::base_url, "where --model is served (default: the provider's own)"},
+    {"until", &SearchConfig::until,
+     "evaluate: stop there and pack the programs for a machine with a GPU (docs/search.md)"},
     {"replay", &SearchConfig::replay, "answer from this run's stored calls, offline"},
 };
 
 constexpr const char* kCasesHelp =
     "scored or extra cases that count (default: the suite's scored ones)";
+constexpr const char* kGoalsHelp =
+    "ends the run when all are met: 'case n512 < 5000us', '2x over seed', '90% of floor'";
 constexpr const char* kSeedHelp = "of inputs and samples";
 
 struct KindHelp {
@@ -248,6 +259,18 @@ Status Validate(const SearchConfig& config) {
   for (const std::string& text : config.goals) {
     if (auto goal = ParseGoal(text); !goal) return Failure(std::move(goal.error()));
   }
+  if (!config.until.empty() && config.until != "evaluate") {
+    return Bad(fmt::format("until is '{}'; it can be 'evaluate' or empty", config.until));
+  }
+  if (!config.until.empty() && config.device != "auto" && config.device != "emulator") {
+    return Bad(
+        "until evaluate leaves the device to another machine: leave --device out, and name "
+        "its GPU with --gpu");
+  }
+  if (config.ensemble != "weights" && config.ensemble != "bandit") {
+    const std::vector<std::string> known = {"weights", "bandit"};
+    return Bad(UnknownName("ensemble", config.ensemble, known));
+  }
   return CheckModels(config);
 }
 
@@ -379,6 +402,7 @@ std::vector<Setting> Settings(const SearchConfig& config) {
     settings.push_back({field.name, field.help, config.*field.member});
   }
   settings.push_back({"cases", kCasesHelp, fmt::format("{}", fmt::join(config.cases, ","))});
+  settings.push_back({"goals", kGoalsHelp, fmt::format("{}", fmt::join(config.goals, ","))});
   for (const IntField& field : kInts) {
     settings.push_back({field.name, field.help, std::to_string(config.*field.member)});
   }
@@ -415,8 +439,8 @@ Status Set(SearchConfig& config, std::string_view key, std::string_view text) {
     config.*field.member = value;
     return {};
   }
-  if (key == "cases") {
-    config.cases = SplitList(text);
+  if (key == "cases" || key == "goals") {
+    (key == "cases" ? config.cases : config.goals) = SplitList(text);
     return {};
   }
   if (key == "seed") {

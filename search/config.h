@@ -41,13 +41,15 @@ struct SearchConfig {
   std::string model = "playbook";
   std::string policy = "beam";  // which kernels seed the next round: search/policy.h
   std::string device = "auto";
-  std::string gpu = "H200";        // which GPU the emulator models
-  std::string tasks;               // folder of the tasks, absolute; empty = the program's own
-  std::string suite;               // whose cases; empty = the first that has all of `cases`
-  std::vector<std::string> cases;  // scored or extra cases that count; empty = the scored ones
-  std::string base_url;            // of `model`; empty = the provider's own
-  std::string replay;              // folder of the run whose calls answer again; empty = none
-  std::vector<ModelSpec> models;   // who answers; empty = `model` for all roles
+  std::string gpu = "H200";          // which GPU the emulator models
+  std::string tasks;                 // folder of the tasks, absolute; empty = the program's own
+  std::string suite;                 // whose cases; empty = the first that has all of `cases`
+  std::vector<std::string> cases;    // scored or extra cases that count; empty = the scored ones
+  std::string base_url;              // of `model`; empty = the provider's own
+  std::string until;                 // "evaluate" = another machine does that; empty = to the end
+  std::string replay;                // folder of the run whose calls answer again; empty = none
+  std::vector<ModelSpec> models;     // who answers; empty = `model` for all roles
+  std::string ensemble = "weights";  // which of several answers: by "weights", or "bandit"
   std::vector<results::LedgerLimit> limits;
   int rounds = 3;
   int ideas = 3;                   // per frontier kernel
@@ -58,6 +60,8 @@ struct SearchConfig {
   int patience = 4;                // rounds without a gain before the search ends
   int repairs = 2;                 // repair turns per candidate
   int calls = 16;                  // model calls in flight at once
+  int eager = 100;         // percent of a round that has to be in before the next is asked for
+  int counters = 1;        // 1 = kernels of the frontier are profiled on a GPU (search/profiling.h)
   int screen = 0;          // 1 = every candidate passes the emulator before it reaches a GPU
   std::uint64_t seed = 1;  // of inputs and of the model's samples
 };

@@ -6,8 +6,9 @@
 
 namespace grove::search {
 
-IdeaIntake::IdeaIntake(const std::vector<ideas::Idea>& tried, std::size_t wanted, std::size_t most)
-    : wanted_(wanted), most_(most) {
+IdeaIntake::IdeaIntake(const std::vector<ideas::Idea>& tried, std::size_t wanted, std::size_t most,
+                       Same same)
+    : wanted_(wanted), most_(most), same_(std::move(same)) {
   for (const ideas::Idea& idea : tried) known_.push_back({idea, ideas::SketchOf(idea)});
 }
 
@@ -26,6 +27,12 @@ IdeaIntake::Decision IdeaIntake::Offer(const ideas::Idea& idea) {
                       [&](const ideas::Idea& taken) { return ideas::SameIdea(taken, other.idea); })
               ? "is already among the ideas of this round"
               : "was tried from this kernel"));
+      return Decision::kClash;
+    }
+  }
+  if (same_) {
+    if (const std::string why = same_(idea); !why.empty()) {
+      refusals_.push_back(fmt::format("\"{}\" {}", idea.title, why));
       return Decision::kClash;
     }
   }

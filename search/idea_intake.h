@@ -3,6 +3,7 @@
 // and a replay takes the same. One intake per parent and round; thread-compatible.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,14 +15,18 @@ namespace grove::search {
 
 class IdeaIntake {
  public:
+  // Why an idea would make what another kernel is or becomes, to go behind its title in a refusal;
+  // empty = it would not.
+  using Same = std::function<std::string(const ideas::Idea&)>;
   // `tried`: from this parent in earlier rounds. `wanted`: to take in all. `most`: of one category.
-  IdeaIntake(const std::vector<ideas::Idea>& tried, std::size_t wanted, std::size_t most);
+  IdeaIntake(const std::vector<ideas::Idea>& tried, std::size_t wanted, std::size_t most,
+             Same same = {});
 
   enum class Decision {
     kTaken,
     kSeen,      // this intake has decided about it before
     kFull,      // there are enough
-    kClash,     // near to one that was tried, or taken
+    kClash,     // near to one that was tried, or taken; or makes what is there by another way
     kCategory,  // its category has its share
   };
   Decision Offer(const ideas::Idea& idea);
@@ -40,6 +45,7 @@ class IdeaIntake {
     ideas::Sketch sketch;
   };
   std::size_t wanted_, most_;
+  Same same_;
   std::vector<Known> known_;  // tried and taken
   std::vector<ideas::Idea> taken_, decided_;
   std::map<ideas::Category, std::size_t> counts_;

@@ -57,8 +57,27 @@ struct Ledger::Need {
   std::function<std::vector<Amount>(std::int64_t size)> amounts;
 };
 
-Ledger::Ledger(results::Store& store, std::vector<results::LedgerLimit> limits, PriceOf price)
+Ledger::Ledger(results::Store& store, std::vector<results::LedgerLimit> limits, PriceOf price,
+               const Unbilled& unbilled)
     : store_(store), limits_(std::move(limits)), price_(std::move(price)) {
+  if (unbilled) {
+    auto data = store_.Load();
+    if (!data) {
+      ready_ = Failure(std::move(data.error()));
+      return;
+    }
+    for (const results::CallRow& call : data->calls) {
+      if (call.status != results::CallStatus::kPending || !unbilled(call.model)) continue;
+      const Amount nothing[] = {{LedgerKind::kTokens, 0},
+                                {LedgerKind::kTokensIn, 0},
+                                {LedgerKind::kTokensOut, 0},
+                                {LedgerKind::kDollars, 0}};
+      if (auto done = store_.FailCall(call.id, "the program ended", nothing); !done) {
+        ready_ = Failure(std::move(done.error()));
+        return;
+      }
+    }
+  }
   if (auto open = store_.SettleOpen(); !open) ready_ = Failure(std::move(open.error()));
 }
 
@@ -260,35 +279,60 @@ Status Ledger::Fail(const Begun& call, std::string_view error, bool billed) {
   return done;
 }
 
-Result<EvaluationHold> Ledger::ReserveEvaluation(std::string_view candidate,
-                                                 const results::LedgerScope& scope, bool on_gpu,
-                                                 const std::stop_token& stop,
-                                                 std::optional<Seconds> most) {
+Seconds Ledger::MostOfDevice() const {
+  const std::lock_guard lock(mutex_);
+  return std::max(kFirstEvaluation, 3 * longest_);
+}
+
+Result<EvaluationHold> Ledger::ReserveDevice(const std::string& key, std::vector<Amount> amounts,
+                                             const results::LedgerScope& scope,
+                                             const std::stop_token& stop) {
   if (!ready_) return Failure(ready_.error());
-  if (!most) {
-    const std::lock_guard lock(mutex_);
-    most = std::max(kFirstEvaluation, 3 * longest_);
-  }
   Need need;
-  need.what = fmt::format("an evaluation of {}", candidate);
-  need.amounts = [&](std::int64_t) {
-    std::vector<Amount> amounts = {{LedgerKind::kEvaluations, 1}};
-    if (on_gpu) amounts.push_back({LedgerKind::kGpuSeconds, most->count()});
-    return amounts;
-  };
+  need.what = key;
+  need.amounts = [&](std::int64_t) { return amounts; };
   for (int n = 1;;) {
     if (auto size = Admit(need, scope, stop); !size) return Failure(std::move(size.error()));
-    std::string key = fmt::format("evaluation {} #{}", candidate, n);
+    std::string numbered = fmt::format("{} #{}", key, n);
     Entered();
-    auto fresh = store_.Reserve(key, need.amounts(0), scope, limits_);
-    if (fresh && *fresh) return EvaluationHold(*this, std::move(key), on_gpu);
+    auto fresh = store_.Reserve(numbered, amounts, scope, limits_);
+    if (fresh && *fresh) return EvaluationHold(*this, std::move(numbered), std::move(amounts));
     Left();
     if (fresh) {
-      ++n;  // evaluated before: a repair turn, or a resumed run
+      ++n;  // done before: a repair turn, or a resumed run
     } else if (fresh.error().code != ErrorCode::kBudget) {
       return Failure(std::move(fresh.error()));
     }
   }
+}
+
+Status Ledger::BookGpu(std::string_view candidate, const results::LedgerScope& scope, Seconds gpu) {
+  if (gpu.count() <= 0) return {};
+  const std::string key = fmt::format("evaluation {} elsewhere", candidate);
+  const Amount amount{LedgerKind::kGpuSeconds, gpu.count()};
+  auto fresh = store_.Reserve(key, std::span(&amount, 1), scope, {});
+  if (!fresh) return Failure(std::move(fresh.error()));
+  if (!*fresh) return {};
+  return store_.SettleAll(key, std::span(&amount, 1));
+}
+
+Result<EvaluationHold> Ledger::ReserveEvaluation(std::string_view candidate,
+                                                 const results::LedgerScope& scope, bool on_gpu,
+                                                 const std::stop_token& stop,
+                                                 std::optional<Seconds> most) {
+  std::vector<Amount> amounts = {{LedgerKind::kEvaluations, 1}};
+  if (on_gpu) {
+    amounts.push_back({LedgerKind::kGpuSeconds, (most ? *most : MostOfDevice()).count()});
+  }
+  return ReserveDevice(fmt::format("evaluation {}", candidate), std::move(amounts), scope, stop);
+}
+
+Result<EvaluationHold> Ledger::ReserveGpu(const std::string& what,
+                                          const results::LedgerScope& scope, bool on_gpu,
+                                          const std::stop_token& stop) {
+  std::vector<Amount> amounts;
+  if (on_gpu) amounts.push_back({LedgerKind::kGpuSeconds, MostOfDevice().count()});
+  return ReserveDevice(what, std::move(amounts), scope, stop);
 }
 
 Result<std::optional<Seconds>> Ledger::TimeLeft(const results::LedgerScope& scope) {
@@ -312,7 +356,7 @@ Result<std::optional<Seconds>> Ledger::TimeLeft(const results::LedgerScope& scop
 EvaluationHold::EvaluationHold(EvaluationHold&& other) noexcept
     : ledger_(std::exchange(other.ledger_, nullptr)),
       key_(std::move(other.key_)),
-      on_gpu_(other.on_gpu_) {}
+      reserved_(std::move(other.reserved_)) {}
 
 EvaluationHold::~EvaluationHold() {
   if (ledger_ == nullptr) return;
@@ -324,9 +368,10 @@ EvaluationHold::~EvaluationHold() {
 Status EvaluationHold::Settle(Seconds gpu) {
   if (ledger_ == nullptr) return {};
   Ledger& ledger = *std::exchange(ledger_, nullptr);
-  std::vector<Amount> cost = {{LedgerKind::kEvaluations, 1}};
-  if (on_gpu_) {
-    cost.push_back({LedgerKind::kGpuSeconds, gpu.count()});
+  std::vector<Amount> cost = reserved_;
+  for (Amount& amount : cost) {
+    if (amount.kind != LedgerKind::kGpuSeconds) continue;
+    amount.amount = gpu.count();
     const std::lock_guard lock(ledger.mutex_);
     ledger.longest_ = std::max(ledger.longest_, gpu);
   }

@@ -47,8 +47,13 @@ class Ledger {
   // What a model's tokens cost, by its label; none = unknown: dollars are then not counted.
   using PriceOf = std::function<std::optional<llm::Price>(std::string_view)>;
 
-  // Borrows the store, which must outlive it. Settles what an earlier process left open.
-  Ledger(results::Store& store, std::vector<results::LedgerLimit> limits, PriceOf price);
+  // Whether nobody bills what is asked of a model, by its label: a wait for a person's answer.
+  using Unbilled = std::function<bool(std::string_view)>;
+
+  // Borrows the store, which must outlive it. Settles what an earlier process left open: in full,
+  // at nothing where nobody bills it.
+  Ledger(results::Store& store, std::vector<results::LedgerLimit> limits, PriceOf price,
+         const Unbilled& unbilled = {});
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -76,6 +81,12 @@ class Ledger {
                                            const std::stop_token& stop,
                                            std::optional<Seconds> most = std::nullopt);
 
+  // Reserves GPU seconds, when it runs on a GPU, for what is no evaluation of its own: a contest of
+  // two kernels (search/promote.h), a profile. `what` is unique in the run or tells the same thing
+  // done again. Otherwise as ReserveEvaluation.
+  Result<EvaluationHold> ReserveGpu(const std::string& what, const results::LedgerScope& scope,
+                                    bool on_gpu, const std::stop_token& stop);
+
   // Until the nearest limit on wall time; none = no such limit. kBudget when it is over.
   Result<std::optional<Seconds>> TimeLeft(const results::LedgerScope& scope);
 
@@ -83,11 +94,19 @@ class Ledger {
   bool exhausted() const;
   std::string reason() const;
 
+  // Seconds of a GPU on another machine, known when they are over: booked once per candidate,
+  // whatever the limits say. Nothing for none.
+  Status BookGpu(std::string_view candidate, const results::LedgerScope& scope, Seconds gpu);
+
  private:
   friend class EvaluationHold;
   struct Need;
   Result<std::int64_t> Admit(const Need& need, const results::LedgerScope& scope,
                              const std::stop_token& stop);
+  Result<EvaluationHold> ReserveDevice(const std::string& key, std::vector<results::Amount> amounts,
+                                       const results::LedgerScope& scope,
+                                       const std::stop_token& stop);
+  Seconds MostOfDevice() const;
   void Entered();
   void Left();
   Failure Refuse(const results::LimitState& state, const std::string& what);
@@ -116,12 +135,12 @@ class EvaluationHold {
 
  private:
   friend class Ledger;
-  EvaluationHold(Ledger& ledger, std::string key, bool on_gpu)
-      : ledger_(&ledger), key_(std::move(key)), on_gpu_(on_gpu) {}
+  EvaluationHold(Ledger& ledger, std::string key, std::vector<results::Amount> reserved)
+      : ledger_(&ledger), key_(std::move(key)), reserved_(std::move(reserved)) {}
 
   Ledger* ledger_;  // null once settled or moved from
   std::string key_;
-  bool on_gpu_;
+  std::vector<results::Amount> reserved_;
 };
 
 }  // namespace grove::search

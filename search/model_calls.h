@@ -20,6 +20,10 @@
 
 namespace grove::search {
 
+// Attempts of one call that may be billed, of one session: as many as the transport makes by itself
+// (llm/retry.h), also when it begins anew.
+inline constexpr int kMostPaid = 5;
+
 class ModelCalls {
  public:
   struct Answer {
@@ -67,6 +71,9 @@ class ModelCalls {
 // How each of ModelsOf(config) is called in requests and in the store: its name, with "#2" and so
 // on behind it when it is configured more than once.
 std::vector<std::string> ModelLabels(const std::vector<ModelSpec>& models);
+
+// The models as members of an ensemble, with their labels, roles and weights.
+std::vector<llm::EnsembleMember> MembersOf(const std::vector<ModelSpec>& models);
 
 // Prices of the models that have none of their own, from the table; what is unknown stays so.
 void FillPrices(std::vector<ModelSpec>& models, const llm::PriceTable& table);

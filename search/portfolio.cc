@@ -1,6 +1,7 @@
 #include "search/portfolio.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <set>
@@ -207,21 +208,28 @@ std::optional<Portfolio> PlanPortfolio(const RunData& data) {
   return portfolio;
 }
 
-Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evaluator& evaluator,
-                    Observer& observer) {
+Result<bool> AddPortfolio(const PortfolioParts& with, RoundId round, int number,
+                          const std::stop_token& stop) {
+  RunTree& tree = with.tree;
   const RunData& data = tree.data();
   // Its ordinal among its parent's ideas, behind whatever a model may have had.
   constexpr int kOrdinal = 1000;
   const auto portfolio = PlanPortfolio(data);
-  if (!portfolio) return {};
+  if (!portfolio) return true;
   for (const results::IdeaRow& idea : data.ideas) {
-    if (idea.title == portfolio->title && idea.round != round) return {};  // tried before
+    if (idea.title == portfolio->title && idea.round != round) return true;  // tried before
+  }
+  const auto begun = std::find_if(data.ideas.begin(), data.ideas.end(),
+                                  [&](const auto& idea) { return idea.title == portfolio->title; });
+  if (begun != data.ideas.end()) {  // before a kill
+    const auto siblings = tree.SiblingsOf(begun->id);
+    if (!siblings.empty() && siblings[0]->evaluation) return true;
   }
   std::vector<codegen::KernelProgram> programs;
   programs.reserve(portfolio->parts.size());
   std::vector<codegen::CombinePart> parts;
   for (const PortfolioPart& part : portfolio->parts) {
-    if (!part.kernel->source || !part.kernel->plan) return {};
+    if (!part.kernel->source || !part.kernel->plan) return true;
     auto source = tree.store().Text(*part.kernel->source);
     if (!source) return Failure(std::move(source.error()));
     auto plan = tree.store().Text(*part.kernel->plan);
@@ -233,8 +241,20 @@ Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evalua
   }
   auto combined = codegen::Combine(parts);
   // Too large, most likely. The search goes on without it.
-  if (!combined) return tree.store().AddEvent("portfolio", combined.error().message);
+  if (!combined) {
+    auto noted = tree.store().AddEvent("portfolio", combined.error().message);
+    if (!noted) return Failure(std::move(noted.error()));
+    return true;
+  }
 
+  auto hold = with.ledger.ReserveEvaluation(
+      "combination", {data.Find(round)->index, number, CallId()}, with.on_gpu, stop);
+  if (!hold) {
+    if (hold.error().code != ErrorCode::kBudget) return Failure(std::move(hold.error()));
+    auto noted = tree.store().AddEvent("portfolio", hold.error().message);
+    if (!noted) return Failure(std::move(noted.error()));
+    return true;
+  }
   results::IdeaDraft draft;
   draft.title = portfolio->title;
   draft.category = "control flow and indexing";
@@ -247,20 +267,30 @@ Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evalua
   if (!idea) return Failure(std::move(idea.error()));
   auto candidate = tree.Request(*idea, 1);
   if (!candidate) return Failure(std::move(candidate.error()));
-  if (candidate->evaluation) return {};
   results::ProgramDraft program;
   program.source = combined->source;
   program.plan = combined->plan_json;
   program.identity = combined->identity();
-  if (auto done = tree.Receive(candidate->id, program); !done) return done;
-  auto evaluation = evaluator.Evaluate(*combined);
-  if (!evaluation) return Fail(std::move(evaluation.error()), "evaluating a combination");
-  if (auto done = tree.Conclude(candidate->id, ToRow(*evaluation)); !done) return done;
-  observer.Line(fmt::format("  {:<10} {}{}  {}", candidate->name,
-                            eval::Name(evaluation->verdict.kind),
-                            evaluation->score ? "  " + results::FormatTime(*evaluation->score) : "",
-                            results::Visible(portfolio->title)));
-  return {};
+  if (auto done = tree.Receive(candidate->id, program); !done) {
+    return Failure(std::move(done.error()));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  auto found = with.evaluate(candidate->name, *combined);
+  const Seconds took = std::chrono::steady_clock::now() - start;
+  if (!found) return Fail(std::move(found.error()), "evaluating a combination");
+  if (auto paid = hold->Settle(with.on_gpu ? took : Seconds(0)); !paid) {
+    return Failure(std::move(paid.error()));
+  }
+  const std::optional<eval::Evaluation>& evaluation = *found;
+  if (!evaluation) return false;
+  if (auto done = tree.Conclude(candidate->id, ToRow(*evaluation)); !done) {
+    return Failure(std::move(done.error()));
+  }
+  with.observer.Line(
+      fmt::format("  {:<10} {}{}  {}", candidate->name, eval::Name(evaluation->verdict.kind),
+                  evaluation->score ? "  " + results::FormatTime(*evaluation->score) : "",
+                  results::Visible(portfolio->title)));
+  return true;
 }
 
 }  // namespace grove::search

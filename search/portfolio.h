@@ -3,13 +3,16 @@
 // checked and timed, kept or pruned by the policy.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "eval/evaluator.h"
 #include "results/rows.h"
+#include "search/ledger.h"
 #include "search/observer.h"
 #include "search/run_tree.h"
 
@@ -33,10 +36,23 @@ struct Portfolio {
 // themselves are not taken apart or nested. Pure function.
 std::optional<Portfolio> PlanPortfolio(const results::RunData& data);
 
+// Without a value: it is awaited from another machine.
+using EvaluateProgram = std::function<Result<std::optional<eval::Evaluation>>(
+    const std::string& name, const codegen::KernelProgram& program)>;
+
+struct PortfolioParts {
+  RunTree& tree;
+  EvaluateProgram evaluate;
+  Ledger& ledger;
+  Observer& observer;
+  bool on_gpu = false;  // its seconds are counted
+};
+
 // Builds, evaluates and records the combination as a candidate of the round, when there is one to
-// build that the run has not tried. `number`: of its idea in the round. Called again after a kill
-// it does what is left. REQUIRES: nothing else writes to the tree.
-Status AddPortfolio(RunTree& tree, RoundId round, int number, const eval::Evaluator& evaluator,
-                    Observer& observer);
+// build that the run has not tried and the budget has room for. `number`: of its idea in the round.
+// Called again after a kill it does what is left. false: it is awaited from another machine, and
+// this is to be called again when that has answered. REQUIRES: nothing else writes to the tree.
+Result<bool> AddPortfolio(const PortfolioParts& parts, RoundId round, int number,
+                          const std::stop_token& stop);
 
 }  // namespace grove::search

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "codegen/implement.h"
+#include "eval/check.h"
 #include "eval/model/cost_model.h"
 #include "ideas/idea_prompt.h"
 #include "search/stagnation.h"
@@ -22,7 +23,7 @@ using results::IdeaRow;
 // Ideas from elsewhere that a prompt lists, newest first.
 constexpr std::size_t kElsewhere = 24;
 
-ideas::DeviceFacts FactsOf(const eval::Device& device) {
+ideas::DeviceFacts FactsOf(const eval::Device& device, const SearchConfig& config) {
   const eval::DeviceSpec& spec = device.spec();
   ideas::DeviceFacts facts;
   facts.name = spec.name;
@@ -33,8 +34,31 @@ ideas::DeviceFacts FactsOf(const eval::Device& device) {
   facts.fp32_tflops = spec.fp32_tflops;
   facts.tf32_tflops = spec.tf32_tflops;
   facts.fp16_tflops = spec.fp16_tflops;
+  facts.fp8_tflops = spec.fp8_tflops;
+  facts.clock_ghz = spec.clock_ghz;
+  facts.shared_per_sm = spec.shared_per_sm;
+  facts.registers_per_sm = spec.registers_per_sm;
+  facts.threads_per_sm = spec.threads_per_sm;
+  facts.blocks_per_sm = spec.blocks_per_sm;
   facts.shared_per_block = spec.shared_per_block;
-  facts.modelled = device.name() == "emulator";
+  facts.modelled = device.name() == "emulator" && config.until.empty();
+  return facts;
+}
+
+// The task with what each case's outputs may err.
+ideas::TaskFacts TaskFactsOf(const seeds::Task& task) {
+  ideas::TaskFacts facts = ideas::DescribeTask(task);
+  for (ideas::TaskFacts::Case& shown : facts.cases) {
+    for (std::size_t i = 0; i < task.cases.size(); ++i) {
+      if (task.cases[i].name != shown.name) continue;
+      for (const seeds::Tensor& tensor : task.cases[i].tensors) {
+        if (tensor.role != seeds::TensorRole::kOutput) continue;
+        shown.allowed = fmt::format("relative L2 error of a row {:.2g}",
+                                    eval::ToleranceFor(task, i, tensor).row_l2);
+        break;
+      }
+    }
+  }
   return facts;
 }
 
@@ -64,7 +88,15 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
     const auto time = results::ScoreOf(*parent);
     if (tried.gain && time && credit.median) tried.median_gain = *time / *credit.median;
   }
-  // Why the others failed, most frequent first.
+  // The spread of the siblings: what the implementation alone decides.
+  if (credit.correct > 1 && tried.gain) {
+    double worst = *tried.gain;
+    for (const CandidateRow* sibling : siblings) {
+      worst = std::min(worst, results::SpeedUp(*parent, *sibling).value_or(worst));
+    }
+    if (worst < *tried.gain * (1 - kNoise)) tried.note = fmt::format("from {:.2f}x on", worst);
+  }
+  // Why the others failed.
   std::map<std::string, int> failures;
   for (const CandidateRow* sibling : siblings) {
     if (sibling->evaluation && !sibling->evaluation->verdict.passed()) {
@@ -95,10 +127,9 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
 Prompts::Prompts(const seeds::Task& task, const eval::Device& device, const SearchConfig& config,
                  ideas::Library library)
     : config_(config),
-      task_(ideas::DescribeTask(task)),
-      device_(FactsOf(device)),
-      library_(std::move(library)),
-      arch_(device.spec().arch) {}
+      task_(TaskFactsOf(task)),
+      device_(FactsOf(device, config)),
+      library_(std::move(library)) {}
 
 namespace {
 
@@ -124,12 +155,26 @@ Result<KernelFacts> FactsOf(const RunTree& tree, const CandidateRow& candidate) 
   double log_floor = 0;
   int timed = 0;
   for (const results::CaseTimeRow& row : evaluation.case_times) {
+    if (row.mode == results::TimingMode::kHot || row.mode == results::TimingMode::kGraph) {
+      facts.cases.push_back(fmt::format(
+          "case {}: {:.3f} us {}", row.case_name, row.time.count() / 1e3,
+          row.mode == results::TimingMode::kHot ? "with its data in L2" : "as a graph replay"));
+    }
     if (row.mode != results::TimingMode::kCold) continue;
     ++timed;
     log_floor += std::log(row.class_floor.count());
     facts.bound = row.bound;
     facts.limiter = row.limiter;
-    facts.occupancy = row.occupancy;
+    if (row.occupancy > 0) facts.occupancy = row.occupancy;
+    std::string line = fmt::format("case {}: {:.3f} us", row.case_name, row.time.count() / 1e3);
+    if (row.class_floor.count() > 0) {
+      line += fmt::format(", floor of the class {:.3f} us", row.class_floor.count() / 1e3);
+    }
+    if (row.dram_bytes > 0)
+      line += fmt::format(", {:.2f} MB of memory traffic", row.dram_bytes / 1e6);
+    if (!row.bound.empty()) line += ", bound by " + row.bound;
+    if (row.launches > 1) line += fmt::format(", {} launches", row.launches);
+    facts.cases.push_back(std::move(line));
   }
   if (facts.time && timed > 0) {
     facts.floor = Nanoseconds(std::exp(log_floor / timed));
@@ -185,7 +230,7 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
       context.tried_elsewhere.push_back(OutcomeOf(tree, *idea));
     }
   }
-  context.playbook = library_.Excerpt(task_.family, arch_, question.round);
+  context.playbook = library_.Excerpt(task_.family, device_.arch, question.round);
   context.hints = question.hints;
   context.goal = question.goal;
   context.proposed = question.proposed;

@@ -1,7 +1,7 @@
 // The questions of a search: turns the run's rows into the contexts from which ideas/ and codegen/
 // write prompts. What is asked is a function of the rounds that are finished, the parent and the
 // configuration, never of what happens to be in flight, so a run that is resumed or replayed asks
-// the same. Thread-safe: what it holds (the playbook, read once) does not change.
+// the same. Thread-safe: what it holds does not change.
 #pragma once
 
 #include <string>
@@ -42,7 +42,7 @@ struct IdeaQuestion {
 
 class Prompts {
  public:
-  // Borrows everything but the library.
+  // Borrows the configuration.
   Prompts(const seeds::Task& task, const eval::Device& device, const SearchConfig& config,
           ideas::Library library);
 
@@ -68,7 +68,6 @@ class Prompts {
   const ideas::TaskFacts task_;
   const ideas::DeviceFacts device_;
   const ideas::Library library_;
-  const std::string arch_;
 };
 
 // The idea that a row holds.

@@ -1,7 +1,10 @@
 #include "search/round.h"
 
+#include <algorithm>
 #include <condition_variable>
+#include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,7 +15,9 @@
 #include "results/format.h"
 #include "search/candidate.h"
 #include "search/convert.h"
+#include "search/elsewhere.h"
 #include "search/idea_intake.h"
+#include "search/selection.h"
 #include "search/steering.h"
 
 namespace grove::search {
@@ -23,8 +28,6 @@ using results::CandidateStatus;
 using results::EvaluationRow;
 using results::IdeaRow;
 
-// A question for ideas is asked so often at most: again when ideas were refused, or none was there.
-constexpr int kIdeaTurns = 2;
 // Ideas beyond the wanted ones that a reply may hold, for when some of them are refused.
 constexpr std::size_t kSpareIdeas = 8;
 
@@ -122,7 +125,9 @@ struct Round::Impl {
     if (parts.steering != nullptr) {
       if (auto may = parts.steering->MayBegin(); !may) return Failure(std::move(may.error()));
     }
-    auto answer = parts.calls.Ask(key, request, parts.halt.get_token());
+    return Counted(parts.calls.Ask(key, request, parts.halt.get_token()));
+  }
+  Result<ModelCalls::Answer> Counted(Result<ModelCalls::Answer> answer) {
     if (answer) {
       parts.update(
           [&](LiveState& live) { live.tokens = live.tokens + answer->reply.usage.total(); });
@@ -165,6 +170,52 @@ struct Round::Impl {
     return {};
   }
 
+  // Kernels of a frontier are often made of the same ideas but for one, and the same idea for both
+  // makes one program twice. Refused is what an earlier round made by another way, and, where two
+  // parents stand in the frontier together for the first time, what the one with the lower place
+  // can make as well. Depends on finished rounds alone. Empty = it makes something new.
+  std::string MadeElsewhere(int place, const std::string& title) const {
+    const auto lock = parts.tree.Lock();
+    const results::RunData& data = parts.tree.data();
+    const ParentFacts& parent = parents[static_cast<std::size_t>(place - 1)];
+    if (const CandidateRow* made = parts.tree.MadeOf(parent.id, title);
+        made != nullptr && made->round != round) {
+      return fmt::format("makes of {} what {} is already: the same ideas in another order",
+                         parent.name, made->name);
+    }
+    std::set<std::string> makeup = MakeupOf(data, *data.Find(parent.id));
+    if (!makeup.insert(ideas::NormalisedTitle(title)).second) return "";
+    for (int other = 1; other < place; ++other) {
+      const ParentFacts& rival = parents[static_cast<std::size_t>(other - 1)];
+      const std::set<std::string> theirs = MakeupOf(data, *data.Find(rival.id));
+      if (theirs.size() + 1 != makeup.size() ||
+          !std::includes(makeup.begin(), makeup.end(), theirs.begin(), theirs.end()) ||
+          StoodBefore(data, parent.id, rival.id)) {
+        continue;
+      }
+      const auto missing = std::find_if(makeup.begin(), makeup.end(),
+                                        [&](const auto& one) { return !theirs.contains(one); });
+      const auto from = parts.tree.IdeasFrom(rival.id);
+      const bool tried = std::any_of(from.begin(), from.end(), [&](const IdeaRow* idea) {
+        return idea->round != round && ideas::NormalisedTitle(idea->title) == *missing;
+      });
+      if (!tried) {
+        return fmt::format("makes of {} what {} may become: the same ideas in another order",
+                           parent.name, rival.name);
+      }
+    }
+    return "";
+  }
+
+  // Both were in the frontier of the round before this one.
+  bool StoodBefore(const results::RunData& data, CandidateId a, CandidateId b) const {
+    int found = 0;
+    for (const results::FrontierRow* row : FrontierAfter(data, plan.index - 2)) {
+      if (row->candidate == a || row->candidate == b) ++found;
+    }
+    return found == 2;
+  }
+
   Status Ideate(int place) {
     const ParentFacts& parent = parents[static_cast<std::size_t>(place - 1)];
     std::vector<ideas::Idea> tried;
@@ -175,7 +226,8 @@ struct Round::Impl {
       }
     }
     const auto wanted = static_cast<std::size_t>(parts.config.ideas);
-    IdeaIntake intake(tried, wanted, MostOfCategory(wanted, place));
+    IdeaIntake intake(tried, wanted, MostOfCategory(wanted, place),
+                      [&](const ideas::Idea& idea) { return MadeElsewhere(place, idea.title); });
     for (int turn = 0; turn < kIdeaTurns; ++turn) {
       IdeaQuestion question;
       question.round = plan.index;
@@ -206,8 +258,18 @@ struct Round::Impl {
       key.round = plan.index;
       key.parent = place;
       key.turn = turn;
-      auto answer = Ask(key, *request);
-      if (!answer) return Failure(std::move(answer.error()));
+      const auto early = plan.early.find(parent.id);
+      auto answer = turn == 0 && early != plan.early.end() ? Counted(parts.early.Get(early->second))
+                                                           : Ask(key, *request);
+      if (!answer) {
+        // A share that is used up or a replay without that question: this branch ends, in silence
+        // otherwise.
+        if (answer.error().code == ErrorCode::kBudget && !parts.calls.exhausted()) {
+          parts.observer.Line(
+              fmt::format("  no ideas from {}: {}", parent.name, answer.error().message));
+        }
+        return Failure(std::move(answer.error()));
+      }
       if (!taken) return taken;
       auto parsed = ideas::ParseIdeas(answer->reply.text, wanted + kSpareIdeas);
       if (!parsed) {
@@ -228,6 +290,10 @@ struct Round::Impl {
   Status Launch(int place, const IdeaRow& idea, int branch) {
     auto row = parts.tree.Request(idea, branch);
     if (!row) return Failure(std::move(row.error()));
+    {
+      const std::scoped_lock lock(mutex);
+      judged[row->id] = row->status == CandidateStatus::kEvaluated;
+    }
     if (row->status == CandidateStatus::kEvaluated) {
       parts.update([&](LiveState& live) {
         ++live.evaluated;
@@ -307,9 +373,12 @@ struct Round::Impl {
         break;
     }
     Begin();
-    const bool on_gpu = parts.measured;
-    auto reserved = parts.calls.ledger().ReserveEvaluation(
-        slot->name, {plan.index, slot->idea.number, CallId()}, on_gpu, parts.halt.get_token());
+    const results::LedgerScope scope{plan.index, slot->idea.number, CallId()};
+    if (parts.elsewhere != nullptr && parts.elsewhere->Where(identity) != Elsewhere::Place::kNew) {
+      return Evaluate(slot, identity, scope, nullptr);  // it was booked when it was packed
+    }
+    auto reserved = parts.calls.ledger().ReserveEvaluation(slot->name, scope, parts.measured,
+                                                           parts.halt.get_token());
     if (!reserved) {
       const bool budget = reserved.error().code == ErrorCode::kBudget;
       const EvaluationRow row = NotDone("not evaluated: " + reserved.error().message);
@@ -320,25 +389,50 @@ struct Round::Impl {
       }
       return;
     }
-    auto hold = std::make_shared<EvaluationHold>(std::move(*reserved));
+    Evaluate(slot, identity, scope, std::make_shared<EvaluationHold>(std::move(*reserved)));
+  }
+
+  // REQUIRES: Begin was called. `hold` is none for what was booked before.
+  void Evaluate(const SlotPtr& slot, const Hash& identity, const results::LedgerScope& scope,
+                const std::shared_ptr<EvaluationHold>& hold) {
+    const std::string name = slot->name;
     parts.stages.Submit(
-        *slot->received.program, [this, identity, hold, on_gpu](Result<eval::Evaluation> done) {
-          EvaluationRow row;
-          if (done) {
-            row = ToRow(*done);
-            if (auto paid = hold->Settle(on_gpu ? DeviceTime(*done) : Seconds(0)); !paid) {
-              Set(std::move(paid.error()));
-            }
-          } else {
-            Set(done.error().code == ErrorCode::kCancelled
-                    ? std::move(done.error())
-                    : Error{done.error().code, "evaluating: " + done.error().message});
-          }
-          for (const SlotPtr& waiting : programs.Finish(identity, row)) {
-            if (done) Judge(waiting, row);
-            End();
-          }
+        name, *slot->received.program,
+        [this, identity, scope, hold, name](Result<std::optional<eval::Evaluation>> done) {
+          Evaluated(name, identity, scope, hold, std::move(done));
         });
+  }
+
+  void Evaluated(const std::string& name, const Hash& identity, const results::LedgerScope& scope,
+                 const std::shared_ptr<EvaluationHold>& hold,
+                 Result<std::optional<eval::Evaluation>> done) {
+    EvaluationRow row;
+    const bool judged_now = done && *done;
+    if (done) {
+      if (judged_now) row = ToRow(**done);
+      const Seconds gpu = judged_now && parts.measured ? DeviceTime(**done) : Seconds(0);
+      const Status paid = hold ? hold->Settle(gpu) : parts.calls.ledger().BookGpu(name, scope, gpu);
+      if (!paid) Set(paid.error());
+    } else {
+      Set(done.error().code == ErrorCode::kCancelled
+              ? std::move(done.error())
+              : Error{done.error().code, "evaluating: " + done.error().message});
+    }
+    for (const SlotPtr& waiting :
+         judged_now ? programs.Finish(identity, row) : programs.GiveUp(identity)) {
+      if (judged_now) {
+        Judge(waiting, row);
+      } else if (done) {
+        Await(*waiting);
+      }
+      End();
+    }
+  }
+
+  void Await(const Slot& slot) {
+    parts.observer.Line(fmt::format("  {:<10} to be evaluated elsewhere", slot.name));
+    const std::scoped_lock lock(mutex);
+    ++awaited;
   }
 
   // What follows from an evaluation for one candidate.
@@ -425,6 +519,33 @@ struct Round::Impl {
       ++live.passed;
       if (row.score && (!live.best || *row.score < *live.best)) live.best = row.score;
     });
+    {
+      const std::scoped_lock lock(mutex);
+      judged[slot.id] = true;
+    }
+    LookForShare();
+  }
+
+  // Starts what `eager` allows once the share of the round is in.
+  void LookForShare() {
+    if (!parts.on_share || parts.config.eager >= 100) return;
+    CandidateId last;
+    {
+      const std::scoped_lock lock(mutex);
+      if (asking > 0 || shared || judged.empty()) return;
+      std::vector<CandidateId> ids;
+      for (const auto& [id, done] : judged) ids.push_back(id);
+      last = EndOfShare(ids, parts.config.eager);
+      for (const auto& [id, done] : judged) {
+        if (last < id) break;
+        if (!done) return;
+      }
+      shared = true;
+    }
+    Post([this, last] {
+      if (halted() || out_of_budget()) return;
+      if (auto done = parts.on_share(round, last); !done) Set(std::move(done.error()));
+    });
   }
 
   // --- the round -------------------------------------------------------------------------------
@@ -463,9 +584,15 @@ struct Round::Impl {
     parts.observer.Line(fmt::format("round {}/{} from {}{}", plan.index, parts.config.rounds,
                                     fmt::join(names, ", "),
                                     plan.radical ? ", asking the adviser" : ""));
+    asking = static_cast<int>(parents.size());
     for (int place = 1; place <= static_cast<int>(parents.size()); ++place) {
       Post([this, place] {
         if (auto done = Ideate(place); !done) Set(std::move(done.error()));
+        {
+          const std::scoped_lock guard(mutex);
+          --asking;
+        }
+        LookForShare();
       });
     }
     std::unique_lock lock(mutex);
@@ -483,7 +610,12 @@ struct Round::Impl {
   Programs programs;
 
   mutable std::mutex mutex;
-  int open = 0;  // pieces of work; GUARDED_BY(mutex)
+  int open = 0;         // pieces of work; GUARDED_BY(mutex)
+  int awaited = 0;      // candidates, from another machine; GUARDED_BY(mutex)
+  int asking = 0;       // requests for ideas; GUARDED_BY(mutex)
+  bool shared = false;  // on_share was called; GUARDED_BY(mutex)
+  std::map<CandidateId, bool>
+      judged;  // candidates, and whether verdicts are final; GUARDED_BY(mutex)
   std::condition_variable idle;
   std::optional<Error> error;        // GUARDED_BY(mutex)
   std::optional<std::string> spent;  // GUARDED_BY(mutex); never changed once it is set
@@ -493,6 +625,10 @@ Round::Round(const RoundParts& parts, RoundPlan plan)
     : impl_(std::make_unique<Impl>(parts, std::move(plan))) {}
 Round::~Round() = default;
 Status Round::Run() { return impl_->Run(); }
+int Round::awaited() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->awaited;
+}
 RoundId Round::id() const { return impl_->round; }
 std::optional<std::string> Round::budget() const {
   const std::scoped_lock lock(impl_->mutex);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -21,6 +22,7 @@
 #include "results/rows.h"
 #include "search/call_pool.h"
 #include "search/config.h"
+#include "search/early.h"
 #include "search/model_calls.h"
 #include "search/observer.h"
 #include "search/prompts.h"
@@ -29,7 +31,11 @@
 
 namespace grove::search {
 
+class Elsewhere;
 class Steering;
+
+// A question for ideas is asked so often at most: again when ideas were refused, or none was there.
+inline constexpr int kIdeaTurns = 2;
 
 // What the rounds of a search share; borrowed.
 struct RoundParts {
@@ -44,16 +50,22 @@ struct RoundParts {
   std::function<void(const std::function<void(LiveState&)>&)> update;
   // Asks everything in flight to end: the user's stop, or an error.
   std::stop_source& halt;
+  EarlyCalls& early;
+  // Called once, on a thread for model calls, when the round's candidates up to `last` have their
+  // verdicts and `eager` says so. May be empty.
+  std::function<Status(RoundId round, CandidateId last)> on_share;
   const Steering* steering = nullptr;  // asked before each question to a model; may be none
   // The device is a GPU, whose seconds are counted.
   bool measured = false;
+  Elsewhere* elsewhere = nullptr;  // programs are evaluated on another machine
 };
 
 struct RoundPlan {
   int index = 0;
-  std::vector<CandidateId> parents;  // in order of place
-  bool radical = false;              // ask the adviser
-  std::string goal;                  // for the prompts; may be empty
+  std::vector<CandidateId> parents;            // in order of place
+  bool radical = false;                        // ask the adviser
+  std::string goal;                            // for the prompts; may be empty
+  std::map<CandidateId, EarlyQuestion> early;  // asked before the round began, by parent
 };
 
 class Round {
@@ -68,6 +80,8 @@ class Round {
   // finished: what comes next is the caller's decision.
   Status Run();
   RoundId id() const;
+  // Candidates whose programs are awaited from another machine: then the round is not at its end.
+  int awaited() const;
   // Why nothing new was started; none while the budget lasts.
   std::optional<std::string> budget() const;
 

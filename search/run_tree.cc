@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "ideas/idea.h"
+
 namespace grove::search {
 
 using results::AttemptRow;
@@ -28,6 +30,10 @@ void InsertId(std::vector<Id>& ids, Id id) {
   ids.insert(std::upper_bound(ids.begin(), ids.end(), id), id);
 }
 
+std::uint64_t TitleHash(std::string_view title) {
+  return HashText(ideas::NormalisedTitle(title)).low;
+}
+
 void SetProgram(CandidateRow& row, const ProgramDraft& program) {
   const auto hash = [](const std::optional<std::string>& text) {
     return text ? std::optional(HashText(*text)) : std::nullopt;
@@ -42,12 +48,46 @@ void SetProgram(CandidateRow& row, const ProgramDraft& program) {
 Result<std::unique_ptr<RunTree>> RunTree::Open(results::Store& store) {
   auto data = store.Load();
   if (!data) return Failure(std::move(data.error()));
+  return From(store, std::move(*data));
+}
+
+std::unique_ptr<RunTree> RunTree::Until(RoundId round, CandidateId last) const {
+  results::RunData data = data_;
+  const int index = data_.Find(round)->index;
+  const auto later = [&](RoundId id) { return id && data_.Find(id)->index > index; };
+  std::erase_if(data.candidates, [&](const CandidateRow& row) {
+    return later(row.round) || (row.round == round && last < row.id);
+  });
+  IdeaId newest;
+  for (const CandidateRow& row : data.candidates) {
+    if (row.round == round && newest < row.idea) newest = row.idea;
+  }
+  std::erase_if(data.ideas, [&](const IdeaRow& row) {
+    return later(row.round) || (row.round == round && newest < row.id);
+  });
+  // Its own frontier is not chosen yet.
+  std::erase_if(data.frontier, [&](const results::FrontierRow& row) {
+    return row.round == round || later(row.round);
+  });
+  std::erase_if(data.promotions, [&](const results::PromotionRow& row) {
+    const CandidateRow* challenger = data_.Find(row.challenger);
+    return challenger->round == round || later(challenger->round);
+  });
+  std::erase_if(data.rounds, [&](const results::RoundRow& row) { return row.index > index; });
+  return From(store_, std::move(data));
+}
+
+std::unique_ptr<RunTree> RunTree::From(results::Store& store, results::RunData data) {
   std::unique_ptr<RunTree> tree(new RunTree(store));
-  tree->data_ = std::move(*data);
+  tree->data_ = std::move(data);
   for (const IdeaRow& idea : tree->data_.ideas) {
     tree->ideas_[idea.parent.value].push_back(idea.id);
+    tree->titles_[idea.id.value] = TitleHash(idea.title);
   }
-  for (const CandidateRow& row : tree->data_.candidates) tree->Index(row);
+  for (const CandidateRow& row : tree->data_.candidates) {
+    tree->Index(row);
+    tree->Make(row);
+  }
   for (const AttemptRow& row : tree->data_.attempts) {
     tree->attempts_[row.candidate.value].push_back(row);
   }
@@ -79,6 +119,37 @@ void RunTree::Rank(const CandidateRow& row) {
   const CandidateRow* best = Best();
   const auto known = best != nullptr ? results::ScoreOf(*best) : std::nullopt;
   if (!known || *score < *known || (*score == *known && row.id < best->id)) best_ = row.id;
+}
+
+// A sum, so that the order of the ideas does not matter; each counts once.
+std::optional<std::uint64_t> RunTree::MakeupOf(CandidateId parent, std::uint64_t title) const {
+  const auto base = makeups_.find(parent.value);
+  if (base == makeups_.end()) return std::nullopt;
+  for (const CandidateRow* at = data_.Find(parent); at != nullptr && at->idea;
+       at = data_.Find(at->parent)) {
+    if (titles_.at(at->idea.value) == title) return std::nullopt;
+  }
+  return base->second + title;
+}
+
+void RunTree::Make(const CandidateRow& row) {
+  if (!results::ScoreOf(row)) return;
+  std::uint64_t makeup = 0;
+  if (row.idea) {
+    const auto of = MakeupOf(row.parent, titles_.at(row.idea.value));
+    const auto parent = makeups_.find(row.parent.value);
+    if (!of && parent == makeups_.end()) return;
+    makeup = of ? *of : parent->second;
+  }
+  if (makeups_.emplace(row.id.value, makeup).second) InsertId(made_[makeup], row.id);
+}
+
+const CandidateRow* RunTree::MadeOf(CandidateId parent, std::string_view title) const {
+  const auto makeup = MakeupOf(parent, TitleHash(title));
+  if (!makeup) return nullptr;
+  const auto found = made_.find(*makeup);
+  if (found == made_.end() || found->second.empty()) return nullptr;
+  return data_.Find(found->second.front());
 }
 
 CandidateRow& RunTree::Row(CandidateId id) { return const_cast<CandidateRow&>(*data_.Find(id)); }
@@ -198,6 +269,7 @@ Result<IdeaRow> RunTree::AddIdea(RoundId round, CandidateId parent, CallId call,
   row.expected_gain = draft.expected_gain;
   row.call = call;
   InsertId(ideas_[parent.value], row.id);
+  titles_[row.id.value] = TitleHash(row.title);
   return Insert(data_.ideas, std::move(row));
 }
 
@@ -256,6 +328,7 @@ Status RunTree::Conclude(CandidateId candidate, const results::EvaluationRow& ev
   row.evaluation = evaluation;
   row.evaluation->samples.clear();
   Rank(row);
+  Make(row);
   return {};
 }
 
@@ -282,6 +355,36 @@ Status RunTree::Move(CandidateId from, CandidateId to) {
   }
   if (best_ == from) best_ = to;
   Rank(winner);
+  if (const auto makeup = makeups_.find(from.value); makeup != makeups_.end()) {
+    std::erase(made_[makeup->second], from);
+    makeups_.erase(makeup);
+  }
+  Make(winner);
+  return {};
+}
+
+Status RunTree::SetProfile(CandidateId candidate, const std::string& summary,
+                           const std::string& report) {
+  const auto lock = Lock();
+  if (auto kept = store_.RecordProfile(candidate, summary, report); !kept) return kept;
+  CandidateRow& row = Row(candidate);
+  row.profile = summary;
+  row.profile_report = HashText(report);
+  return {};
+}
+
+Status RunTree::RecordContest(const results::PromotionRow& contest) {
+  const auto lock = Lock();
+  auto recorded = store_.RecordPromotion(contest);
+  if (!recorded) return Failure(std::move(recorded.error()));
+  if (!*recorded) return {};
+  results::PromotionRow row = contest;
+  for (results::PromotionCaseRow& one : row.cases) {
+    one.incumbent_samples.clear();
+    one.challenger_samples.clear();
+  }
+  data_.promotions.push_back(std::move(row));
+  if (const CandidateRow* best = data_.Best()) best_ = best->id;
   return {};
 }
 

@@ -39,6 +39,14 @@ class RunTree {
   // there is none.
   const results::CandidateRow* WithProgram(const Hash& identity, RoundId except) const;
   std::vector<const results::AttemptRow*> AttemptsOf(CandidateId candidate) const;  // by turn
+  // The oldest candidate that passed and is made of the ideas of `parent`'s lineage and `title`, in
+  // whatever order; nullptr when there is none, or when the title is in the lineage already.
+  const results::CandidateRow* MadeOf(CandidateId parent, std::string_view title) const;
+
+  // A copy as of a moment at which of round `round` only the candidates up to `last`, and the ideas
+  // that have one of them, were there, and of later rounds nothing. For reading. Linear in the run.
+  // REQUIRES: as data().
+  std::unique_ptr<RunTree> Until(RoundId round, CandidateId last) const;
 
   // --- transitions, as those of results::Store ---
   Result<CandidateId> RecordSeed(const results::ProgramDraft& program);
@@ -57,12 +65,20 @@ class RunTree {
   Status Conclude(CandidateId candidate, const results::EvaluationRow& evaluation);
   // See Store::MoveVerdict.
   Status Move(CandidateId from, CandidateId to);
+  // See Store::RecordProfile.
+  Status SetProfile(CandidateId candidate, const std::string& summary, const std::string& report);
+  // A contest for the first place; Best follows it. Linear in the run.
+  Status RecordContest(const results::PromotionRow& contest);
 
  private:
   explicit RunTree(results::Store& store) : store_(store) {}
+  static std::unique_ptr<RunTree> From(results::Store& store, results::RunData data);
   results::CandidateRow& Row(CandidateId id);
   void Index(const results::CandidateRow& row);
   void Rank(const results::CandidateRow& row);
+  void Make(const results::CandidateRow& row);
+  // What a kernel's ideas add up to, whatever their order; `title` added, when it is new.
+  std::optional<std::uint64_t> MakeupOf(CandidateId parent, std::uint64_t title) const;
 
   results::Store& store_;
   mutable std::mutex mutex_;
@@ -71,6 +87,9 @@ class RunTree {
   std::unordered_map<std::int64_t, std::vector<IdeaId>> ideas_;          // by parent
   std::unordered_map<std::int64_t, std::vector<results::AttemptRow>> attempts_;
   std::unordered_map<std::uint64_t, std::vector<CandidateId>> programs_;  // by identity.low
+  std::unordered_map<std::int64_t, std::uint64_t> titles_;   // of ideas, normalised and hashed
+  std::unordered_map<std::int64_t, std::uint64_t> makeups_;  // of candidates that passed
+  std::unordered_map<std::uint64_t, std::vector<CandidateId>> made_;  // by makeup
   std::optional<CandidateId> best_;
 };
 

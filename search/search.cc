@@ -1,7 +1,9 @@
 #include "search/search.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -11,12 +13,16 @@
 #include "codegen/program.h"
 #include "ideas/knowledge.h"
 #include "results/format.h"
+#include "search/bandit.h"
 #include "search/call_pool.h"
 #include "search/convert.h"
+#include "search/early.h"
+#include "search/elsewhere.h"
 #include "search/goals.h"
 #include "search/model_calls.h"
 #include "search/policy.h"
 #include "search/portfolio.h"
+#include "search/promote.h"
 #include "search/prompts.h"
 #include "search/round.h"
 #include "search/run_tree.h"
@@ -33,15 +39,37 @@ using results::RunStatus;
 
 struct Search::Impl {
   Impl(const SearchParts& p, const SearchConfig& c)
-      : parts(p), config(c), calls(p.store, p.client, c), stagnation(c.patience) {}
+      : parts(p),
+        config(c),
+        bandit(c.ensemble == "bandit" ? std::make_unique<Bandit>(MembersOf(ModelsOf(c)), c.seed)
+                                      : nullptr),
+        calls(p.store, p.client, c, bandit.get()),
+        stagnation(c.patience) {}
 
   Status Open();
   Status EnsureSeed();
   Status RunRound(std::stop_token stop);
+  // Whether the round after the one that runs may be asked for early: not when it may turn out to
+  // be the adviser's.
+  bool MayAskEarly() const {
+    return config.eager < 100 && finished + 1 < config.rounds &&
+           stagnation.stale() + 1 < config.patience;
+  }
+  Status AskEarly(RoundId round, CandidateId last);
+  // Without a value: it is awaited from another machine.
+  Result<std::optional<eval::Evaluation>> EvaluateHereOrThere(
+      const std::string& name, const codegen::KernelProgram& program) const;
+  // kUnavailable for two that another machine has not measured side by side.
+  Result<std::vector<eval::CasePair>> CompareHereOrThere(
+      const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) const;
+  // Nothing goes on without what another machine finds.
+  Status Awaited();
+  // What was asked early for the round that begins, found again from the tree.
+  Result<std::map<CandidateId, EarlyQuestion>> AskedEarly() const;
   std::vector<CandidateId> Frontier() const;
   std::vector<results::FrontierEntry> Choose(int index) const;
   std::int64_t SizeOf(const CandidateRow& row) const;
-  // The least time among the round's own candidates.
+  // The least time among the round's own candidates that lost no contest.
   std::optional<double> BestOf(RoundId round) const;
   void Update(const std::function<void(LiveState&)>& change) {
     const std::scoped_lock lock(live_mutex);
@@ -51,17 +79,21 @@ struct Search::Impl {
 
   const SearchParts parts;
   const SearchConfig config;
+  const std::unique_ptr<Bandit> bandit;  // none = by weights
   ModelCalls calls;
   Stagnation stagnation;  // after the finished rounds
   std::unique_ptr<Policy> policy;
   std::unique_ptr<RunTree> tree;
   std::unique_ptr<Prompts> prompts;
-  int finished = 0;  // rounds
+  int finished = 0;          // rounds
+  bool awaits = false;       // programs from another machine
+  bool asked_early = false;  // whether the last of them allowed to ask early for the next
   std::optional<std::string> spent;
   std::mutex live_mutex;
   LiveState live;  // GUARDED_BY(live_mutex)
   std::stop_source halt;
   // Last, so that they end first: what they run uses the rest.
+  std::optional<EarlyCalls> early;
   std::optional<Stages> stages;
   std::optional<CallPool> pool;
 };
@@ -76,8 +108,10 @@ Status Search::Impl::Open() {
   auto library = ideas::Library::Load();
   if (!library) return Failure(std::move(library.error()));
   prompts = std::make_unique<Prompts>(parts.task, parts.device, config, std::move(*library));
-  stages.emplace(parts.evaluator, LimitsFor(parts.device), halt.get_token());
+  stages.emplace(parts.evaluator, LimitsFor(parts.device), halt.get_token(), parts.elsewhere,
+                 config.screen != 0);
   pool.emplace(config.calls);
+  early.emplace(calls, *pool, halt.get_token());
   if (auto seeded = EnsureSeed(); !seeded) return seeded;
 
   const results::RunData& data = tree->data();
@@ -85,6 +119,7 @@ Status Search::Impl::Open() {
   stagnation.Start(results::ScoreOf(seed)->count());
   for (const results::RoundRow& round : data.rounds) {
     if (round.status != RoundStatus::kFinished) continue;
+    asked_early = MayAskEarly();
     ++finished;
     stagnation.Round(BestOf(round.id));
   }
@@ -93,7 +128,9 @@ Status Search::Impl::Open() {
     state.seed = results::ScoreOf(seed);
     state.best = results::ScoreOf(*tree->Best());
     state.kind = seed.evaluation->score_kind;
+    // Replies of the round that is run again are counted as it takes them.
     for (const results::CallRow& call : data.calls) {
+      if (call.key.round > finished) continue;
       state.tokens = state.tokens + call.usage.total();
     }
   });
@@ -110,6 +147,31 @@ std::int64_t Search::Impl::SizeOf(const CandidateRow& row) const {
   return program ? static_cast<std::int64_t>(program->size()) : 0;
 }
 
+Result<std::optional<eval::Evaluation>> Search::Impl::EvaluateHereOrThere(
+    const std::string& name, const codegen::KernelProgram& program) const {
+  if (parts.elsewhere != nullptr) return parts.elsewhere->Find(name, program);
+  auto evaluation = parts.evaluator.Evaluate(program);
+  if (!evaluation) return Failure(std::move(evaluation.error()));
+  return std::optional(std::move(*evaluation));
+}
+
+Result<std::vector<eval::CasePair>> Search::Impl::CompareHereOrThere(
+    const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) const {
+  if (parts.elsewhere == nullptr) return parts.evaluator.ComparePair(incumbent, challenger);
+  auto pairs = parts.elsewhere->FindContest(incumbent.identity(), challenger.identity());
+  if (!pairs) {
+    return Fail(ErrorCode::kUnavailable, "the other machine has not measured them side by side");
+  }
+  return std::move(*pairs);
+}
+
+Status Search::Impl::Awaited() {
+  awaits = true;
+  return Fail(ErrorCode::kCancelled,
+              fmt::format("{} programs are to be evaluated on another machine",
+                          parts.elsewhere->awaited().size()));
+}
+
 Status Search::Impl::EnsureSeed() {
   auto program = codegen::MakeProgram(parts.task.seed.source, parts.task.seed.plan);
   if (!program) return Fail(std::move(program.error()), "the task's seed");
@@ -120,9 +182,10 @@ Status Search::Impl::EnsureSeed() {
   auto id = tree->RecordSeed(draft);
   if (!id) return Failure(std::move(id.error()));
   if (tree->data().Find(*id)->status != CandidateStatus::kEvaluated) {
-    auto evaluation = parts.evaluator.Evaluate(*program);
+    auto evaluation = EvaluateHereOrThere("seed", *program);
     if (!evaluation) return Fail(std::move(evaluation.error()), "evaluating the seed");
-    if (auto done = tree->Conclude(*id, ToRow(*evaluation)); !done) return done;
+    if (!*evaluation) return Awaited();
+    if (auto done = tree->Conclude(*id, ToRow(**evaluation)); !done) return done;
   }
   const CandidateRow& seed = *tree->data().Seed();
   if (!results::ScoreOf(seed)) {
@@ -139,12 +202,16 @@ std::optional<double> Search::Impl::BestOf(RoundId round) const {
   std::optional<double> best;
   const auto& candidates = tree->data().candidates;
   const auto kind = tree->data().Seed()->evaluation->score_kind;
+  std::set<CandidateId> losers;
+  for (const results::PromotionRow& contest : tree->data().promotions) {
+    if (!contest.promoted) losers.insert(contest.challenger);
+  }
   // A round's candidates stand together.
   const auto begin = std::find_if(candidates.rbegin(), candidates.rend(),
                                   [&](const CandidateRow& row) { return row.round == round; });
   for (auto row = begin; row != candidates.rend() && row->round == round; ++row) {
     const auto score = results::ScoreOf(*row);
-    if (!score || row->evaluation->score_kind != kind) continue;
+    if (!score || row->evaluation->score_kind != kind || losers.contains(row->id)) continue;
     if (!best || score->count() < *best) best = score->count();
   }
   return best;
@@ -182,12 +249,56 @@ std::vector<results::FrontierEntry> Search::Impl::Choose(int index) const {
   return chosen;
 }
 
+Status Search::Impl::AskEarly(RoundId round, CandidateId last) {
+  Result<std::map<CandidateId, EarlyQuestion>> questions = {};
+  std::string name;
+  {
+    const auto lock = tree->Lock();
+    questions = EarlyQuestions(*tree, *policy, *prompts, config, finished + 1, round, last);
+    name = tree->data().Find(last)->name;
+  }
+  if (!questions) return Failure(std::move(questions.error()));
+  auto noted = parts.store.AddEvent(
+      "eager", fmt::format("round {}: {} ideas requests asked when the verdicts up to {} were in",
+                           finished + 2, questions->size(), name));
+  if (!noted) return noted;
+  for (const auto& [parent, question] : *questions) early->Start(question);
+  return {};
+}
+
+Result<std::map<CandidateId, EarlyQuestion>> Search::Impl::AskedEarly() const {
+  std::map<CandidateId, EarlyQuestion> none;
+  const results::RunData& data = tree->data();
+  if (!asked_early) return none;
+  RoundId round;  // the last that is finished
+  for (const results::RoundRow& row : data.rounds) {
+    if (row.index == finished) round = row.id;
+  }
+  std::vector<CandidateId> ids;
+  for (const CandidateRow& row : data.candidates) {
+    // A combination is added when the round is over.
+    if (row.round == round && data.Find(row.idea)->ordinal <= config.ideas) ids.push_back(row.id);
+  }
+  if (ids.empty()) return none;
+  return EarlyQuestions(*tree, *policy, *prompts, config, finished, round,
+                        EndOfShare(ids, config.eager));
+}
+
 Status Search::Impl::RunRound(std::stop_token stop) {
   const std::stop_callback forward(stop, [this] { halt.request_stop(); });
   RoundPlan plan;
   plan.index = finished + 1;
   plan.parents = Frontier();
   plan.radical = stagnation.radical();
+  if (bandit) {
+    // The tree in memory does not keep the calls.
+    auto stored = parts.store.Load();
+    if (!stored) return Failure(std::move(stored.error()));
+    bandit->Learn(*stored, plan.index);
+  }
+  auto asked = AskedEarly();
+  if (!asked) return Failure(std::move(asked.error()));
+  plan.early = std::move(*asked);
   plan.goal = GoalText(config.goals, tree->data(), plan.index);
   Update([&](LiveState& state) {
     state.round = plan.index;
@@ -202,22 +313,49 @@ Status Search::Impl::RunRound(std::stop_token stop) {
                           parts.observer,
                           [this](const auto& change) { Update(change); },
                           halt,
+                          *early,
+                          [this](RoundId id, CandidateId last) {
+                            return MayAskEarly() ? AskEarly(id, last) : Status();
+                          },
                           parts.steering,
-                          parts.device.name() != "emulator"};
+                          parts.device.name() != "emulator" || parts.elsewhere != nullptr,
+                          parts.elsewhere};
+  const bool early_next = MayAskEarly();
   Round round(shared, plan);
   if (auto done = round.Run(); !done) return done;
+  if (round.awaited() > 0) return Awaited();
   spent = round.budget();
 
   // Nothing is in flight now: the tree may be read without its lock.
   const int number = static_cast<int>(plan.parents.size()) * config.ideas + 1;
-  if (auto added = AddPortfolio(*tree, round.id(), number, parts.evaluator, parts.observer);
-      !added) {
-    return added;
-  }
+  const PortfolioParts combining{
+      *tree,
+      [this](const std::string& name, const codegen::KernelProgram& program) {
+        return EvaluateHereOrThere(name, program);
+      },
+      calls.ledger(), parts.observer, shared.measured};
+  auto added = AddPortfolio(combining, round.id(), number, halt.get_token());
+  if (!added) return Failure(std::move(added.error()));
+  if (!*added) return Awaited();
+  const PromoteParts contests{
+      *tree,
+      [this](const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) {
+        return CompareHereOrThere(incumbent, challenger);
+      },
+      calls.ledger(), parts.observer, shared.measured};
+  if (auto done = PromoteWinners(contests, round.id(), halt.get_token()); !done) return done;
+  if (!spent && calls.exhausted()) spent = calls.ledger().reason();
   stagnation.Round(BestOf(round.id()));
   const auto chosen = Choose(plan.index);
+  if (parts.profiler && shared.measured && config.counters != 0 && plan.index < config.rounds) {
+    const ProfilingParts profiling{*tree, parts.profiler, calls.ledger(), parts.observer};
+    if (auto done = ProfileFrontier(profiling, chosen, plan.index, halt.get_token()); !done) {
+      return done;
+    }
+  }
   if (auto done = tree->FinishRound(round.id(), chosen); !done) return done;
   ++finished;
+  asked_early = early_next;
 
   std::vector<std::string> names;
   for (const results::FrontierEntry& entry : chosen) {
@@ -260,6 +398,7 @@ SearchSummary Search::Summary() const {
   SearchSummary summary;
   const Impl& s = *impl_;
   summary.rounds = s.finished;
+  summary.spent = s.spent.has_value();
   if (!s.tree) return summary;
   if (const CandidateRow* seed = s.tree->data().Seed(); seed != nullptr) {
     summary.seed_time = results::ScoreOf(*seed);
@@ -271,6 +410,8 @@ SearchSummary Search::Summary() const {
   }
   return summary;
 }
+
+bool Search::Awaits() const { return impl_->awaits; }
 
 const RunTree& Search::tree() const { return *impl_->tree; }
 
@@ -290,8 +431,9 @@ Result<SearchSummary> RunSearch(const SearchParts& parts, const SearchConfig& co
   }
   SearchSummary summary = search.Summary();
   if (!outcome) {
-    summary.status = RunStatus::kInterrupted;
+    summary.status = search.Awaits() ? RunStatus::kStopped : RunStatus::kInterrupted;
     summary.reason = outcome.error().message;
+    summary.awaits = search.Awaits();
   } else {
     summary.status = RunStatus::kFinished;
     summary.reason = *ended;

@@ -19,10 +19,12 @@
 #include "results/store.h"
 #include "search/config.h"
 #include "search/observer.h"
+#include "search/profiling.h"
 #include "seeds/task.h"
 
 namespace grove::search {
 
+class Elsewhere;
 class Steering;
 
 // Everything a search works with; borrowed, must outlive it.
@@ -34,15 +36,21 @@ struct SearchParts {
   results::Store& store;
   Observer& observer;
   Steering* steering = nullptr;  // what the user tells a live run (search/steering.h); may be none
+  Profiler profiler = {};        // for kernels of the frontier on a GPU; may be empty
+  // Programs are evaluated on another machine (search/elsewhere.h); `evaluator` compiles and
+  // screens only, and `device` is an emulator of the GPU that is there.
+  Elsewhere* elsewhere = nullptr;
 };
 
 struct SearchSummary {
   results::RunStatus status = results::RunStatus::kFinished;
   std::string reason;  // why it ended, in words
+  bool spent = false;  // a limit of its budget is why
   int rounds = 0;      // finished
   std::string best;    // name of the best kernel
   std::optional<Nanoseconds> best_time, seed_time;
   results::TimeKind kind = results::TimeKind::kModelled;  // of both
+  bool awaits = false;  // it stopped because another machine is to evaluate programs
 };
 
 class RunTree;
@@ -64,6 +72,8 @@ class Search {
   // One more round, or the rest of the one that was interrupted. After an Error (kCancelled on a
   // stop) the run is resumable and this object is at its end. REQUIRES: not Ended().
   Status RunRound(std::stop_token stop);
+  // Open or RunRound ended with kCancelled because of programs that another machine is to evaluate.
+  bool Awaits() const;
   SearchSummary Summary() const;  // status and reason are the caller's to fill
   const RunTree& tree() const;    // REQUIRES: Open succeeded
 
@@ -73,9 +83,10 @@ class Search {
 };
 
 // Runs to the configured number of rounds, until it has converged (search/stagnation.h), to the end
-// of its budget (status kFinished, reason "budget: ..."), or to a stop request (status
-// kInterrupted, resumable). kInvalidInput when the task's own seed does not pass. Any other Error
-// (disk, device, model endpoint) leaves the run resumable as well; its status says why.
+// of its budget (status kFinished, reason "budget: ..."), to a stop request (status kInterrupted,
+// resumable), or until nothing goes on without what another machine finds (kStopped, resumable).
+// kInvalidInput when the task's own seed does not pass. Any other Error (disk, device, model
+// endpoint) leaves the run resumable as well; its status says why.
 Result<SearchSummary> RunSearch(const SearchParts& parts, const SearchConfig& config,
                                 std::stop_token stop);
 

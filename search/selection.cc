@@ -75,6 +75,25 @@ bool Contains(const std::vector<FrontierEntry>& frontier, CandidateId id) {
                      [&](const FrontierEntry& entry) { return entry.candidate == id; });
 }
 
+bool HasMet(const RunData& data, CandidateId a, CandidateId b) {
+  return std::any_of(data.promotions.begin(), data.promotions.end(), [&](const auto& contest) {
+    return (contest.challenger == a && contest.incumbent == b) ||
+           (contest.challenger == b && contest.incumbent == a);
+  });
+}
+
+// What contests for the first place say of the kernel that challenged for it.
+std::string ContestsOf(const RunData& data, const CandidateRow& kernel) {
+  std::string text;
+  for (const results::PromotionRow& contest : data.promotions) {
+    const CandidateRow* incumbent = data.Find(contest.incumbent);
+    if (contest.challenger != kernel.id || incumbent == nullptr) continue;
+    text += fmt::format("; {} {} side by side: {}", contest.promoted ? "beat" : "did not beat",
+                        incumbent->name, contest.why);
+  }
+  return text;
+}
+
 std::string TimeText(const CandidateRow& kernel) {
   return results::FormatTime(*results::ScoreOf(kernel), kernel.evaluation->score_kind);
 }
@@ -193,6 +212,20 @@ Kernels InOrder(const RunData& data, Kernels kernels, const SourceSize& size) {
         });
     std::rotate(first, simplest, std::next(simplest));
   }
+  // What was measured side by side counts more than what was measured apart.
+  for (const results::PromotionRow& contest : data.promotions) {
+    const CandidateId loser_id = results::LoserOf(contest);
+    const CandidateId winner_id =
+        loser_id == contest.challenger ? contest.incumbent : contest.challenger;
+    const auto place = [&](CandidateId id) {
+      return std::find_if(kernels.begin(), kernels.end(),
+                          [&](const CandidateRow* kernel) { return kernel->id == id; });
+    };
+    const auto loser = place(loser_id);
+    const auto winner = place(winner_id);
+    if (winner == kernels.end() || loser >= winner) continue;
+    std::rotate(loser, std::next(loser), std::next(winner));
+  }
   return kernels;
 }
 
@@ -265,10 +298,11 @@ void TakeFastest(const RunData& data, const Kernels& ordered, int places, Choice
       return Score(*other) < Score(kernel) ||
              (IsTie(*other, kernel) && IsSimpler(kernel, *other, size));
     });
-    if (rival != ordered.end()) {
+    if (rival != ordered.end() && !HasMet(data, (*rival)->id, kernel.id)) {
       entry.why +=
           fmt::format("; a tie with {} ({}), and simpler", (*rival)->name, TimeText(**rival));
     }
+    entry.why += ContestsOf(data, kernel);
     choice.frontier.push_back(std::move(entry));
   };
   for (const CandidateRow* kernel : ordered) {
@@ -286,8 +320,15 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
   for (const FrontierEntry& entry : choice.frontier) fast.push_back(data.Find(entry.candidate));
   const CandidateRow* best = BestUntil(data, index);
   if (best == nullptr || ordered.empty()) return;
+  // Asked for again and again, and as long as the lineage.
+  std::map<CandidateId, std::set<std::string>> known;
+  const auto makeup_of = [&](const CandidateRow& kernel) -> const std::set<std::string>& {
+    auto at = known.find(kernel.id);
+    if (at == known.end()) at = known.emplace(kernel.id, MakeupOf(data, kernel)).first;
+    return at->second;
+  };
   std::vector<std::set<std::string>> makeups;
-  for (const CandidateRow* kernel : fast) makeups.push_back(MakeupOf(data, *kernel));
+  for (const CandidateRow* kernel : fast) makeups.push_back(makeup_of(*kernel));
   const std::size_t end = choice.frontier.size() + static_cast<std::size_t>(places);
   const auto keep = [&](const CandidateRow& kernel, std::string why) {
     FrontierEntry entry;
@@ -295,7 +336,7 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
     entry.kind = FrontierKind::kReserve;
     entry.why = std::move(why);
     choice.frontier.push_back(std::move(entry));
-    makeups.push_back(MakeupOf(data, kernel));
+    makeups.push_back(makeup_of(kernel));
   };
 
   // Those who hold a place, or their children that beat them.
@@ -340,7 +381,7 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
   });
   for (const Ranked& entry : ranked) {
     if (choice.frontier.size() >= end) break;
-    const auto makeup = MakeupOf(data, *entry.kernel);
+    const auto& makeup = makeup_of(*entry.kernel);
     if (std::find(makeups.begin(), makeups.end(), makeup) != makeups.end()) continue;
     keep(*entry.kernel, "reserve: " + entry.promise.Describe());
   }
@@ -353,7 +394,7 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
     const CandidateRow* alike = nullptr;
     for (const FrontierEntry& entry : choice.frontier) {
       const CandidateRow* other = data.Find(entry.candidate);
-      if (other != nullptr && MakeupOf(data, *other) == MakeupOf(data, *kernel)) {
+      if (other != nullptr && makeup_of(*other) == makeup_of(*kernel)) {
         alike = other;
         break;
       }
@@ -372,7 +413,7 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
         why += "; " + it->second->promise.Describe();
       }
     }
-    choice.pruned.push_back({kernel->id, std::move(why)});
+    choice.pruned.push_back({kernel->id, why + ContestsOf(data, *kernel)});
   }
   std::sort(choice.pruned.begin(), choice.pruned.end(),
             [](const Pruned& a, const Pruned& b) { return a.candidate < b.candidate; });

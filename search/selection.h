@@ -26,7 +26,8 @@ bool IsTie(const results::CandidateRow& a, const results::CandidateRow& b);
 bool IsSimpler(const results::CandidateRow& a, const results::CandidateRow& b,
                const SourceSize& size = {});
 
-// Best first: by score; among those that tie with the fastest left, the simplest comes first.
+// Best first: by score; among those that tie with the fastest left, the simplest comes first; and
+// who lost a contest for the first place (data.promotions) comes behind its winner.
 // Kernels without a score, of another kind of time than the seed's, or listed twice are dropped.
 Kernels InOrder(const results::RunData& data, Kernels kernels, const SourceSize& size = {});
 

@@ -8,31 +8,60 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include "search/elsewhere.h"
+
 namespace grove::search {
 namespace {
 
 namespace flow = tbb::flow;
 
 struct Job {
+  std::string name;
+  codegen::KernelProgram program;
   eval::Evaluator::Steps steps;
   Stages::Done done;
+  bool failed = false;
+  Error error;  // when it failed
+  bool away = false;
+  std::optional<eval::Evaluation> found;  // by another machine
 };
 using JobPtr = std::shared_ptr<Job>;
 using Node = flow::function_node<JobPtr, flow::continue_msg>;
+
+// Notes an error of ours; whether the next step follows.
+bool GoesOn(Job& job, Result<bool> ended) {
+  if (!ended) {
+    job.failed = true;
+    job.error = std::move(ended.error());
+    return false;
+  }
+  return !*ended;
+}
+
+// What a screen cannot tell is no verdict.
+bool Undecided(const eval::Verdict& verdict) {
+  return verdict.kind == eval::VerdictKind::kUnsupported ||
+         verdict.kind == eval::VerdictKind::kTimeout ||
+         verdict.kind == eval::VerdictKind::kOutOfMemory ||
+         verdict.kind == eval::VerdictKind::kInfrastructure;
+}
 
 }  // namespace
 
 StageLimits LimitsFor(const eval::Device& device) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const bool measures = device.name().starts_with("cuda");
-  return {cores, cores, measures ? 1 : cores};
+  const int gpus = static_cast<int>(device.gpus().size());
+  return {cores, cores, gpus > 0 ? gpus : cores};
 }
 
 struct Stages::Impl {
-  Impl(const eval::Evaluator& from, const StageLimits& limits, std::stop_token token)
+  Impl(const eval::Evaluator& from, const StageLimits& limits, std::stop_token token,
+       Elsewhere* other, bool screened)
       : evaluator(from),
         stop(std::move(token)),
-        slots(limits.compile + limits.check + limits.time),
+        elsewhere(other),
+        screen(screened),
+        slots(limits.compile + limits.check + limits.time + 1),
         // Steps wait for compilers and GPUs, so there are more of them than cores.
         threads(tbb::global_control::max_allowed_parallelism,
                 std::max<std::size_t>(static_cast<std::size_t>(slots) + 1,
@@ -41,19 +70,32 @@ struct Stages::Impl {
         arena(slots, 0) {
     arena.execute([&] {
       graph.emplace();
+      // Apart, so that what a verdict leads to never holds a step up.
+      finish.emplace(*graph, flow::unlimited, [](const JobPtr& job) {
+        if (job->failed) {
+          job->done(Failure(std::move(job->error)));
+        } else if (job->away) {
+          job->done(std::move(job->found));
+        } else {
+          job->done(job->steps.Take());
+        }
+        return flow::continue_msg();
+      });
       time.emplace(*graph, limits.time, [this](const JobPtr& job) {
-        Step(*job, nullptr, job, [](Job& j) -> Result<bool> {
-          if (auto timed = j.steps.Time(); !timed) return Failure(std::move(timed.error()));
-          return true;
+        Step(job, nullptr, [](Job& j) {
+          auto timed = j.steps.Time();
+          return GoesOn(j, timed.map([] { return true; }));
         });
         return flow::continue_msg();
       });
       check.emplace(*graph, limits.check, [this](const JobPtr& job) {
-        Step(*job, &*time, job, [](Job& j) { return j.steps.Check(); });
+        Step(job, &*time, [this](Job& j) {
+          return elsewhere == nullptr ? GoesOn(j, j.steps.Check()) : LookUp(j);
+        });
         return flow::continue_msg();
       });
       compile.emplace(*graph, limits.compile, [this](const JobPtr& job) {
-        Step(*job, &*check, job, [](Job& j) { return j.steps.Compile(); });
+        Step(job, &*check, [](Job& j) { return GoesOn(j, j.steps.Compile()); });
         return flow::continue_msg();
       });
     });
@@ -63,36 +105,63 @@ struct Stages::Impl {
     arena.execute([&] { graph->wait_for_all(); });
   }
 
+  // Whether the program goes on here: never. Its verdict is that of the screen, what another
+  // machine found, or awaited.
+  bool LookUp(Job& job) {
+    if (screen && elsewhere->Where(job.program.identity()) == Elsewhere::Place::kNew) {
+      auto screened = job.steps.Check();
+      if (!screened) return GoesOn(job, std::move(screened));
+      if (*screened) {
+        auto evaluation = job.steps.Take();
+        if (!Undecided(evaluation.verdict)) {
+          job.away = true;
+          job.found = std::move(evaluation);
+          return false;
+        }
+      }
+    }
+    job.away = true;
+    job.found = elsewhere->Find(job.name, job.program);
+    return false;
+  }
+
   template <typename F>
-  void Step(Job& job, Node* next, const JobPtr& pointer, F step) {
-    if (stop.stop_requested()) return job.done(Fail(ErrorCode::kCancelled, "interrupted"));
-    Result<bool> ended = false;
-    // A step that waits for its own parallel work must not pick up another program's step.
-    tbb::this_task_arena::isolate([&] { ended = step(job); });
-    if (!ended) return job.done(Failure(std::move(ended.error())));
-    if (!*ended && next != nullptr) {
-      next->try_put(pointer);
+  void Step(const JobPtr& job, Node* next, F step) {
+    bool goes_on = false;
+    if (stop.stop_requested()) {
+      job->failed = true;
+      job->error = Error{ErrorCode::kCancelled, "interrupted"};
+    } else {
+      // A step that waits for its own parallel work must not pick up another program's step.
+      tbb::this_task_arena::isolate([&] { goes_on = step(*job); });
+    }
+    if (goes_on && next != nullptr) {
+      next->try_put(job);
       return;
     }
-    job.done(job.steps.Take());
+    finish->try_put(job);
   }
 
   const eval::Evaluator& evaluator;
   const std::stop_token stop;
+  Elsewhere* const elsewhere;
+  const bool screen;
   const int slots;
   tbb::global_control threads;
   tbb::task_arena arena;
   std::optional<flow::graph> graph;
-  std::optional<Node> time, check, compile;
+  std::optional<Node> finish, time, check, compile;
 };
 
-Stages::Stages(const eval::Evaluator& evaluator, const StageLimits& limits, std::stop_token stop)
-    : impl_(std::make_unique<Impl>(evaluator, limits, std::move(stop))) {}
+Stages::Stages(const eval::Evaluator& evaluator, const StageLimits& limits, std::stop_token stop,
+               Elsewhere* elsewhere, bool screen)
+    : impl_(std::make_unique<Impl>(evaluator, limits, std::move(stop), elsewhere, screen)) {}
 Stages::~Stages() = default;
 
-void Stages::Submit(codegen::KernelProgram program, Done done) {
-  impl_->compile->try_put(
-      std::make_shared<Job>(Job{impl_->evaluator.Begin(std::move(program)), std::move(done)}));
+void Stages::Submit(std::string name, codegen::KernelProgram program, Done done) {
+  auto steps = impl_->evaluator.Begin(program);
+  impl_->compile->try_put(std::make_shared<Job>(
+      Job{std::move(name), std::move(program), std::move(steps), std::move(done), false, {}}));
 }
 
 }  // namespace grove::search

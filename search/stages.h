@@ -5,7 +5,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
+#include <string>
 
 #include "base/result.h"
 #include "codegen/program.h"
@@ -19,23 +21,29 @@ struct StageLimits {
   int check = 1;
   int time = 1;
 };
-// For this machine: the cores for compiling and checking; timings one at a time where they measure.
+// For this machine: the cores for compiling and checking; one timing per GPU where it measures.
 StageLimits LimitsFor(const eval::Device& device);
+
+class Elsewhere;
 
 class Stages {
  public:
-  // Called once per program, on a thread of the arena. kCancelled when `stop` was requested before
-  // the program's last step began.
-  using Done = std::function<void(Result<eval::Evaluation>)>;
+  // Called once per program, on a thread of the arena. Without a value: the program is awaited from
+  // another machine. kCancelled when `stop` was requested before the program's last step began.
+  using Done = std::function<void(Result<std::optional<eval::Evaluation>>)>;
 
-  // The evaluator must outlive it.
-  Stages(const eval::Evaluator& evaluator, const StageLimits& limits, std::stop_token stop);
+  // The evaluator, and `elsewhere` where there is one, must outlive it. With `elsewhere` a program
+  // is compiled here, checked here when `screen` says so (by the evaluator's device, an emulator;
+  // what that cannot execute or finish passes), and what is good so far is looked up there.
+  Stages(const eval::Evaluator& evaluator, const StageLimits& limits, std::stop_token stop,
+         Elsewhere* elsewhere = nullptr, bool screen = false);
   // Waits for everything that was submitted.
   ~Stages();
   Stages(const Stages&) = delete;
   Stages& operator=(const Stages&) = delete;
 
-  void Submit(codegen::KernelProgram program, Done done);
+  // `name` is the candidate's, for messages.
+  void Submit(std::string name, codegen::KernelProgram program, Done done);
 
  private:
   struct Impl;

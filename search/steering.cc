@@ -100,8 +100,8 @@ void Steering::Apply(const results::ControlMessage& message) {
 Result<SearchSummary> RunSteered(const SearchParts& parts, const SearchConfig& config,
                                  std::stop_token stop) {
   Steering steering(parts.store, parts.observer, std::move(stop));
-  SearchParts steered{parts.task,  parts.evaluator, parts.device, parts.client,
-                      parts.store, parts.observer,  &steering};
+  SearchParts steered{parts.task,     parts.evaluator, parts.device,   parts.client,   parts.store,
+                      parts.observer, &steering,       parts.profiler, parts.elsewhere};
   auto summary = RunSearch(steered, config, steering.stop_now());
   if (!summary || summary->status != results::RunStatus::kInterrupted || !steering.stopping()) {
     return summary;

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
+#include "seeds/safetensors.h"
 #include "seeds/task_text.h"
 
 namespace grove::seeds {
@@ -16,6 +17,49 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kClassNames = {"fp64", "fp32", "tf32",
                                                          "fp16", "bf16", "fp8"};
+
+// Finds every tensor that the task keeps in its data file.
+Status FindStored(Task& task, const std::filesystem::path& file) {
+  std::optional<SafetensorsHeader> header;
+  const auto find = [&](Stored& stored, const Tensor& tensor, DType dtype,
+                        const Case& of) -> Status {
+    if (!header) {
+      auto read = ReadSafetensorsHeader(file);
+      if (!read) {
+        return Fail(ErrorCode::kInvalidInput,
+                    fmt::format("task {}: {}", task.name, read.error().message));
+      }
+      header = std::move(*read);
+    }
+    const StoredTensor* found = header->Find(stored.key);
+    const auto bytes = tensor.elements() * static_cast<std::int64_t>(SizeOf(dtype));
+    if (found == nullptr || found->dtype != dtype || found->bytes != bytes) {
+      return Fail(
+          ErrorCode::kInvalidInput,
+          fmt::format("{}: {} '{}' of {} elements in {}, which case {} of task {} needs for "
+                      "{}",
+                      file.string(), found == nullptr ? "has no tensor" : "differs in", stored.key,
+                      tensor.elements(), Name(dtype), of.name, task.name, tensor.name));
+    }
+    stored.file = file.string();
+    stored.offset = found->offset;
+    return {};
+  };
+  for (Case& c : task.cases) {
+    std::size_t output = 0;
+    for (Tensor& tensor : c.tensors) {
+      Status done;
+      if (tensor.role == TensorRole::kInput) {
+        if (tensor.distribution.kind != Distribution::Kind::kFile) continue;
+        done = find(tensor.distribution.stored, tensor, tensor.dtype, c);
+      } else if (!c.golden.empty()) {
+        done = find(c.golden[output++], tensor, DType::kF64, c);
+      }
+      if (!done) return done;
+    }
+  }
+  return {};
+}
 
 Result<std::string> ReadTaskFile(const std::filesystem::path& path) {
   auto text = ReadFile(path, kMaxTaskBytes);
@@ -41,6 +85,8 @@ std::string_view Name(Distribution::Kind kind) {
       return "tail";
     case Distribution::Kind::kMatrix:
       return "matrix";
+    case Distribution::Kind::kFile:
+      return "file";
   }
   return "unknown";
 }
@@ -245,6 +291,11 @@ Result<Task> LoadTask(const std::filesystem::path& folder, std::string_view name
     if (!text) return Fail(std::move(text).error(), fmt::format("task {}", name));
     *target = std::move(*text);
   }
+  // Absolute: GPU workers read it from a folder of their own.
+  std::error_code error;
+  std::filesystem::path data = std::filesystem::absolute(home / "data.safetensors", error);
+  if (error) data = home / "data.safetensors";
+  if (auto found = FindStored(*task, data); !found) return Fail(std::move(found).error());
   return task;
 }
 

@@ -18,6 +18,13 @@ namespace grove::seeds {
 
 enum class TensorRole { kInput, kOutput };
 
+// A tensor in the safetensors file beside a task.toml (seeds/safetensors.h).
+struct Stored {
+  std::string key;          // empty = none
+  std::string file;         // path; set by LoadTask
+  std::int64_t offset = 0;  // of its first byte, from the beginning of the file
+};
+
 // How an input's contents are drawn. Values come from a counter-based generator, so element i of
 // tensor t in draw s is the same on every device (eval/inputs.h).
 struct Distribution {
@@ -28,6 +35,7 @@ struct Distribution {
     kMixed,     // normal times a scale drawn per element from {a, b} (mixed scale: 1e3 and 1e-3)
     kTail,      // zero but for the last 1% (at least 1) of the innermost dim, normal(a, b) there
     kMatrix,    // square matrices of a structure, a decimal orders between columns or rows
+    kFile,      // the contents of `stored`, the same in every draw (parameters of a module)
   };
   // Of kMatrix, over the two innermost dims (eval/inputs.h gives the formulas).
   enum class Structure {
@@ -46,6 +54,7 @@ struct Distribution {
   double a = 0;
   double b = 1;
   Structure structure = Structure::kDense;
+  Stored stored;
 };
 std::string_view Name(Distribution::Kind kind);            // "normal", "uniform", ...
 std::string_view Name(Distribution::Structure structure);  // "dense", "rankdef", ...
@@ -113,6 +122,9 @@ struct Case {
   Checker checker = Checker::kReference;
   CheckerProfile profile = CheckerProfile::kStrict;
   std::vector<std::string> library;  // library steps that a plan may use ("gemm")
+  // The right outputs in f64, one per output in order, where another program computed them; they
+  // then stand in for the reference's. REQUIRES: every input is kFile or kConstant. Empty = none.
+  std::vector<Stored> golden;
 
   std::optional<std::int64_t> dim(std::string_view name) const;
   const Tensor* tensor(std::string_view name) const;
@@ -161,7 +173,8 @@ Result<std::vector<std::string>> ListTasks(const std::filesystem::path& folder);
 Result<Task> ParseTask(std::string_view toml, std::string_view file);
 
 // kNotFound for an unknown name (with the nearest valid one); kInvalidInput for a broken task.toml
-// (with file, line and column) or a missing or oversized program file (with its path).
+// (with file, line and column), a missing or oversized program file (with its path), or a
+// data.safetensors that lacks a tensor that the task names or has it in another type or size.
 Result<Task> LoadTask(const std::filesystem::path& folder, std::string_view name);
 
 // The part of a task that one evaluation or search is about: the checks of one suite, and its

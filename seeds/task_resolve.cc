@@ -68,6 +68,10 @@ class Resolver {
     for (const TensorText& tensor : text_.tensors) {
       for (const auto& extent : tensor.shape) expressions.push_back(&extent);
     }
+    for (const CaseText& written : text_.cases) {
+      if (written.flops) expressions.push_back(&*written.flops);
+      if (written.reduction) expressions.push_back(&*written.reduction);
+    }
     for (const auto* expression : expressions) {
       for (const std::string& name : expression->value.Names()) {
         if (std::find(dim_names_.begin(), dim_names_.end(), name) != dim_names_.end()) continue;
@@ -140,15 +144,20 @@ class Resolver {
         return FailAt(value.place, UnknownName("dim", name, dim_names_));
       }
     }
-    std::vector<std::string> inputs;
+    std::vector<std::string> inputs, outputs;
     std::set<std::string> symbols;
     for (const TensorText& tensor : text_.tensors) {
-      if (tensor.role == TensorRole::kInput) inputs.push_back(tensor.name.value);
+      (tensor.role == TensorRole::kInput ? inputs : outputs).push_back(tensor.name.value);
       if (!DTypeFromName(tensor.dtype.value)) symbols.insert(tensor.dtype.value);
     }
     for (const auto& [name, value] : written.inputs) {
       if (std::find(inputs.begin(), inputs.end(), name) == inputs.end()) {
         return FailAt(value.place, UnknownName("input", name, inputs));
+      }
+    }
+    for (const auto& [name, value] : written.golden) {
+      if (std::find(outputs.begin(), outputs.end(), name) == outputs.end()) {
+        return FailAt(value.place, UnknownName("output", name, outputs));
       }
     }
     for (const auto& [name, value] : written.dtypes) {
@@ -199,7 +208,10 @@ class Resolver {
     if (resolved.checker == Checker::kHouseholderQr) {
       if (auto checked = CheckQrTensors(resolved); !checked) return Fail(checked.error());
     }
-    const auto flops = Evaluate(text_.flops, resolved, "flops", 0);
+    if (auto golden = ResolveGolden(written, resolved); !golden) {
+      return Fail(std::move(golden).error());
+    }
+    const auto flops = Evaluate(written.flops ? *written.flops : text_.flops, resolved, "flops", 0);
     if (!flops) return Fail(flops.error());
     resolved.flops = static_cast<double>(*flops);
     resolved.min_bytes = traffic;
@@ -213,7 +225,8 @@ class Resolver {
       if (!row) return Fail(row.error());
       resolved.row_elements = *row;
     }
-    const auto reduction = Evaluate(text_.reduction, resolved, "reduction", 1);
+    const auto reduction = Evaluate(written.reduction ? *written.reduction : text_.reduction,
+                                    resolved, "reduction", 1);
     if (!reduction) return Fail(reduction.error());
     task.reduction.push_back(*reduction);
     std::int64_t per_block = 0;
@@ -225,6 +238,32 @@ class Resolver {
     }
     task.reference_elements_per_block.push_back(per_block);
     return resolved;
+  }
+
+  // Golden outputs belong to inputs that are the same in every draw.
+  Status ResolveGolden(const CaseText& written, Case& resolved) const {
+    if (written.golden.empty()) return {};
+    const Place place = written.golden.begin()->second.place;
+    if (resolved.checker != Checker::kReference) {
+      return FailAt(place, "a task with a checker has no golden outputs");
+    }
+    for (const Tensor& tensor : resolved.tensors) {
+      if (tensor.role == TensorRole::kInput) {
+        const auto kind = tensor.distribution.kind;
+        if (kind == Distribution::Kind::kFile || kind == Distribution::Kind::kConstant) continue;
+        return FailAt(place,
+                      fmt::format("case {} has golden outputs, so its input {} must be a file or a "
+                                  "constant",
+                                  resolved.name, tensor.name));
+      }
+      const auto found = written.golden.find(tensor.name);
+      if (found == written.golden.end()) {
+        return FailAt(place, fmt::format("case {} has golden outputs, but none for {}",
+                                         resolved.name, tensor.name));
+      }
+      resolved.golden.push_back({found->second.value, "", 0});
+    }
+    return {};
   }
 
   // What the checker takes for granted: A, H and tau in fp32.

@@ -56,6 +56,8 @@ struct CaseText {
   std::map<std::string, Placed<Distribution>> inputs;
   std::vector<Placed<std::string>> suites;  // empty = all of the task's
   std::optional<double> tolerance;
+  std::optional<Placed<Expr>> flops, reduction;       // instead of those of [cost]
+  std::map<std::string, Placed<std::string>> golden;  // output -> key
 };
 
 struct TaskText {
@@ -72,7 +74,7 @@ struct TaskText {
   std::map<std::string, Placed<DType>> dtypes;  // defaults of the dtype symbols
   std::vector<TensorText> tensors;
   std::vector<CaseText> cases;
-  Placed<Expr> flops, reduction;
+  Placed<Expr> flops = {Expr::Constant(0), {}}, reduction = {Expr::Constant(1), {}};
   std::optional<Placed<Expr>> bytes, row_elements, reference_elements_per_block;
 };
 

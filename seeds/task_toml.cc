@@ -255,7 +255,7 @@ Distribution ReadDistribution(Reader& reader, const toml::table& table) {
   Distribution d;
   d.kind = static_cast<Distribution::Kind>(
       reader.OneOf(reader.Require(table, "kind", "the distribution"), "kind",
-                   Names{"normal", "uniform", "constant", "mixed", "tail", "matrix"}));
+                   Names{"normal", "uniform", "constant", "mixed", "tail", "matrix", "file"}));
   const auto number = [&](std::string_view key, double fallback) {
     const toml::node* node = table.get(key);
     return node == nullptr ? fallback : reader.Number(node, key);
@@ -290,6 +290,16 @@ Distribution ReadDistribution(Reader& reader, const toml::table& table) {
       }
       d.a = reader.Number(scales->get(0), "scales");
       d.b = reader.Number(scales->get(1), "scales");
+      break;
+    }
+    case Distribution::Kind::kFile: {
+      reader.KnownKeys(table, where, {"kind", "key"});
+      const auto key = reader.String(reader.Require(table, "key", where), "key");
+      if (key.value.empty() && table.get("key") != nullptr) {
+        reader.Fault(PlaceOf(table), "'key' is empty; expected a tensor of data.safetensors");
+      }
+      d.stored.key = key.value;
+      d.a = d.b = 0;
       break;
     }
     case Distribution::Kind::kMatrix: {
@@ -371,7 +381,8 @@ TensorText ReadTensor(Reader& reader, const toml::table& table) {
 std::vector<CaseText> ReadCases(Reader& reader, const toml::table& table) {
   const std::string where = "[[case]]";
   reader.KnownKeys(table, where,
-                   {"name", "role", "suites", "dims", "dtypes", "inputs", "tolerance"});
+                   {"name", "role", "suites", "dims", "dtypes", "inputs", "tolerance", "flops",
+                    "reduction", "golden"});
   CaseText result;
   std::string listed;  // the symbol with several types
   std::vector<Placed<DType>> types;
@@ -432,6 +443,18 @@ std::vector<CaseText> ReadCases(Reader& reader, const toml::table& table) {
                    "'tolerance' is a relative error; expected above 0 and below 0.5");
     }
   }
+  if (const toml::node* flops = table.get("flops")) {
+    result.flops = reader.Expression(flops, "flops");
+  }
+  if (const toml::node* reduction = table.get("reduction")) {
+    result.reduction = reader.Expression(reduction, "reduction");
+  }
+  if (const toml::table* golden = reader.Table(table.get("golden"), "golden")) {
+    for (auto&& [key, value] : *golden) {
+      const auto text = reader.String(&value, key.str());
+      result.golden[std::string(key.str())] = {text.value, PlaceOf(key.source())};
+    }
+  }
   if (types.empty()) return {std::move(result)};
   std::vector<CaseText> results;
   for (const auto& type : types) {
@@ -444,12 +467,25 @@ std::vector<CaseText> ReadCases(Reader& reader, const toml::table& table) {
 }
 
 void ReadCost(Reader& reader, const toml::table& root, TaskText& task) {
+  // Not needed where every case says what it costs itself.
+  const auto says = [](const auto& key) {
+    return [key](const CaseText& c) { return (c.*key).has_value(); };
+  };
+  const bool all_flops = std::all_of(task.cases.begin(), task.cases.end(), says(&CaseText::flops));
+  const bool all_reductions =
+      std::all_of(task.cases.begin(), task.cases.end(), says(&CaseText::reduction));
+  const bool own = all_flops && all_reductions && !task.cases.empty();
+  if (own && root.get("cost") == nullptr) return;
   const toml::table* cost = reader.Table(reader.Require(root, "cost", "the task"), "cost");
   if (cost == nullptr) return;
   reader.KnownKeys(*cost, "[cost]",
                    {"flops", "bytes", "reduction", "row_elements", "reference_elements_per_block"});
-  task.flops = reader.Expression(reader.Require(*cost, "flops", "[cost]"), "flops");
-  task.reduction = reader.Expression(reader.Require(*cost, "reduction", "[cost]"), "reduction");
+  const auto given = [&](std::string_view key, bool by_cases, Placed<Expr>& target) {
+    const toml::node* node = by_cases ? cost->get(key) : reader.Require(*cost, key, "[cost]");
+    if (node != nullptr) target = reader.Expression(node, key);
+  };
+  given("flops", own && all_flops, task.flops);
+  given("reduction", own && all_reductions, task.reduction);
   const std::pair<const char*, std::optional<Placed<Expr>>*> optional[] = {
       {"bytes", &task.bytes},
       {"row_elements", &task.row_elements},

@@ -35,11 +35,13 @@ DType TypeOf(GemmKind kind) {
 
 class Measuring {
  public:
-  Measuring(BareGpu& gpu, const seeds::Case& task_case) : gpu_(gpu), case_(task_case) {}
+  Measuring(BareGpu& gpu, const seeds::Case& task_case, const BaselineWatch& watch)
+      : gpu_(gpu), case_(task_case), watch_(watch) {}
 
   // Times one entry; a failure is a problem of the report, not the end of it.
   void Add(std::string name, const std::string& version, const ColdTiming& how,
            const std::function<Status()>& enqueue) {
+    if (watch_.stop.stop_requested()) return;
     auto timed = TimeCold(gpu_, how, enqueue);
     if (!timed) return Problem(name, timed.error());
     const Summary summary = Summarise(timed->samples);
@@ -51,6 +53,7 @@ class Measuring {
     baseline.min = summary.min;
     baseline.q3 = summary.q3;
     baseline.samples = std::move(timed->samples);
+    if (watch_.measured) watch_.measured(baseline);
     report_.baselines.push_back(std::move(baseline));
   }
   void Problem(const std::string& name, const Error& error) {
@@ -63,6 +66,7 @@ class Measuring {
     auto lt = BlasLt::Load();
     if (!lt) Problem("cublaslt", lt.error());
     for (const GemmKind kind : kKinds) {
+      if (watch_.stop.stop_requested()) break;
       Tensor a;
       Tensor b;
       int seen = 0;
@@ -108,7 +112,7 @@ class Measuring {
     ColdTiming brief;
     brief.most = 5;
     brief.wall = Seconds(0.5);
-    for (int i = 0; i < *proposals; ++i) {
+    for (int i = 0; i < *proposals && !watch_.stop.stop_requested(); ++i) {
       auto timed = TimeCold(gpu_, brief, [&] { return run(i); });
       if (!timed) continue;  // the heuristic may propose what then refuses
       const Nanoseconds median = Summarise(timed->samples).median;
@@ -117,6 +121,7 @@ class Measuring {
         best_time = median;
       }
     }
+    if (watch_.stop.stop_requested()) return;
     if (best < 0) {
       return Problem(name, {ErrorCode::kUnavailable, "none of its proposals runs"});
     }
@@ -151,6 +156,8 @@ class Measuring {
       return {};
     };
     how.blocked = false;  // dozens of launches for each matrix
+    how.most = 6;         // a batch of large matrices, one after the other, takes seconds
+    how.wall = Seconds(0.8);
 
     if (auto solver = Solver::Load(); !solver) {
       Problem("cusolver_geqrf", solver.error());
@@ -233,6 +240,7 @@ class Measuring {
  private:
   BareGpu& gpu_;
   const seeds::Case& case_;
+  const BaselineWatch& watch_;
   BaselineReport report_;
 };
 
@@ -290,7 +298,8 @@ std::optional<ConvolutionShape> ConvolutionOf(const seeds::Task& task, const see
 }
 
 Result<BaselineReport> MeasureBaselines(int ordinal, codegen::Compiler& compiler,
-                                        const seeds::Task& task, std::size_t case_index) {
+                                        const seeds::Task& task, std::size_t case_index,
+                                        const BaselineWatch& watch) {
   const seeds::Case& c = task.cases.at(case_index);
   const auto product = ProductOf(task, c);
   const auto factorisation = FactorisationOf(task, c);
@@ -298,7 +307,7 @@ Result<BaselineReport> MeasureBaselines(int ordinal, codegen::Compiler& compiler
   if (!product && !factorisation && !convolution) return BaselineReport{};
   auto opened = OpenGpu(ordinal, compiler);
   if (!opened) return Failure(std::move(opened.error()));
-  Measuring measuring(*opened, c);
+  Measuring measuring(*opened, c, watch);
   Status done;
   if (product) done = measuring.Products(*product);
   if (done && factorisation) done = measuring.Factorise(*factorisation);

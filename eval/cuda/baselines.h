@@ -2,6 +2,8 @@
 // (bare_gpu.h). For `grove baseline`; results are kept by eval/baselines.h.
 #pragma once
 
+#include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -47,7 +49,13 @@ std::optional<ConvolutionShape> ConvolutionOf(const seeds::Task& task,
 // copies: what turns a row-major batch around, as torch.geqrf does, is not in these times;
 // convolution by cuDNN in fp32 and tf32. Empty when no library has the operation. An Error when the
 // GPU itself cannot be used; what one library lacks is a problem in the report.
+// With a stop requested nothing more is measured, and the report has what is there.
+struct BaselineWatch {
+  std::stop_token stop;
+  std::function<void(const Baseline&)> measured;  // told of each as it is there; may be empty
+};
 Result<BaselineReport> MeasureBaselines(int ordinal, codegen::Compiler& compiler,
-                                        const seeds::Task& task, std::size_t case_index);
+                                        const seeds::Task& task, std::size_t case_index,
+                                        const BaselineWatch& watch = {});
 
 }  // namespace grove::cuda

@@ -6,6 +6,12 @@
 // (the gate of WorkerParts keeps other lanes' candidates out as well), and the result is
 // overwritten before the next candidate may start. The second draw is also what the candidate's
 // inputs are compared with, byte by byte, to see whether it wrote to them.
+//
+// A check of several runs has a rehearsal before them: the same loaded module is executed once on
+// another draw of inputs in the very buffers that the runs will use, and its outputs are thrown
+// away. What a kernel keeps of it in `__device__` variables, by the address of its input or by a
+// count of its calls, is then an answer to inputs that are no longer there: wrong_result. The
+// emulator has its execution on other inputs after the runs, to the same effect.
 #pragma once
 
 #include <string>
@@ -28,6 +34,9 @@ Executed<TensorSet> MakeTensors(MemoryPool& pool, const seeds::Case& task_case, 
 // Enqueues the drawing of all inputs and the guards of every buffer.
 CuStatus DrawInputs(Lane& lane, const seeds::Case& task_case, std::uint64_t seed,
                     const TensorSet& set);
+// Enqueues the copy of a stored tensor of so many bytes.
+CuStatus UploadStored(Lane& lane, const seeds::Stored& stored, std::int64_t bytes,
+                      CuDevicePtr data);
 CuStatus FillGuards(Lane& lane, std::span<const GuardedBuffer> buffers);
 // Waits, then says in words which guard was written to; empty when all are whole. `names` are the
 // buffers', in order. REQUIRES: FillGuards was done on them.

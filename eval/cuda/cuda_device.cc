@@ -13,6 +13,7 @@
 #include "eval/cuda/phase_gate.h"
 #include "eval/cuda/protocol.h"
 #include "eval/cuda/support.h"
+#include "eval/cuda/tool.h"
 
 namespace grove::cuda {
 namespace {
@@ -88,8 +89,9 @@ class Gpu final : public CudaDevice {
     job.runs = request.runs;
     const std::string key = KeyOf(*request.context);
     job.deadline = DeadlineOf(key);
-    // A request has its executions one after the other, each with a deadline of its own.
-    const milliseconds whole = job.deadline * (std::max(2, job.runs) + 1) + kOwnWork;
+    // A request has its executions one after the other (rehearsal, runs, reference), each with a
+    // deadline of its own.
+    const milliseconds whole = job.deadline * (std::max(2, job.runs) + 2) + kOwnWork;
     Result<CheckDone> done = Fail(ErrorCode::kInternal, "not run");
     {
       const auto lease = lease_.Enter(kChecks);
@@ -139,6 +141,25 @@ class Gpu final : public CudaDevice {
     const auto lease = lease_.Enter(kTimings);
     pool_->Broadcast(Number(MessageType::kTrim), {});  // what workers keep for reuse
     return RunCounters(WorkerBinary(), options_.ordinal, support_cubin_, job, kProfileAllowance);
+  }
+
+  Result<SanitizerReport> Sanitize(SanitizerTool tool,
+                                   const std::vector<eval::CheckRequest>& requests,
+                                   milliseconds deadline) override {
+    const auto sanitizer = FindTool("compute-sanitizer");
+    if (!sanitizer) {
+      return Fail(ErrorCode::kUnavailable,
+                  "no compute-sanitizer here (CUDA_HOME, PATH, /usr/local/cuda): it comes with the "
+                  "CUDA toolkit");
+    }
+    std::vector<Job> jobs;
+    for (const eval::CheckRequest& request : requests) {
+      Job& job = jobs.emplace_back();
+      Fill(job, *request.context, *request.candidate, request.seed);
+      job.deadline = deadline;
+    }
+    return RunSanitizer(*sanitizer, tool, WorkerBinary(), options_.ordinal, support_cubin_, jobs,
+                        deadline);
   }
 
  private:

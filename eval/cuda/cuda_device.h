@@ -22,6 +22,7 @@
 #include "codegen/compiler.h"
 #include "eval/cuda/counters.h"
 #include "eval/cuda/driver.h"
+#include "eval/cuda/sanitizer.h"
 #include "eval/cuda/statistics.h"
 #include "eval/cuda/worker_pool.h"
 #include "eval/device.h"
@@ -50,6 +51,11 @@ class CudaDevice : public eval::Device {
   // Hardware counters of one execution (counters.h), with the GPU to itself. kUnavailable with one
   // line when they cannot be had.
   virtual Result<std::vector<CounterRow>> Profile(const eval::TimeRequest& request) = 0;
+  // One execution of each request's candidate in a process of its own under compute-sanitizer
+  // (sanitizer.h); no lease, so that several run at once. kUnavailable without the tool.
+  virtual Result<SanitizerReport> Sanitize(SanitizerTool tool,
+                                           const std::vector<eval::CheckRequest>& requests,
+                                           std::chrono::milliseconds deadline) = 0;
 };
 
 // Starts the first worker. kUnavailable with the driver's own message when there is no usable GPU,

@@ -103,7 +103,8 @@ CuStatus Driver::Check(CuResult code, std::string_view call) const {
 }
 
 std::string DeviceFacts::arch() const {
-  return fmt::format("sm_{}{}", compute_major, compute_minor);
+  // From Hopper on the chip's own instructions (wgmma, setmaxnreg, tcgen05) need the suffix.
+  return fmt::format("sm_{}{}{}", compute_major, compute_minor, compute_major >= 9 ? "a" : "");
 }
 
 CuExpected<int> DeviceCount(const Driver& driver) {

@@ -84,7 +84,7 @@ struct DeviceFacts {
   bool virtual_memory = false;
   std::int64_t memory_bytes = 0;
 
-  std::string arch() const;  // "sm_90"
+  std::string arch() const;  // "sm_90a": what programs are compiled for
 };
 CuExpected<int> DeviceCount(const Driver& driver);
 CuExpected<DeviceFacts> ReadDeviceFacts(const Driver& driver, int ordinal);

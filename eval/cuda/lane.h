@@ -13,6 +13,7 @@
 #include "eval/cuda/executor.h"
 #include "eval/cuda/memory_pool.h"
 #include "eval/cuda/phase_gate.h"
+#include "eval/cuda/stored_cache.h"
 #include "eval/cuda/support.h"
 
 namespace grove::cuda {
@@ -23,17 +24,19 @@ inline constexpr int kCandidatePhase = 0;
 inline constexpr int kReferencePhase = 1;
 
 struct WorkerParts {
-  WorkerParts(Context c, DeviceFacts f, SupportCode s, Bytes idle_memory)
+  WorkerParts(Context c, DeviceFacts f, SupportCode s, Bytes idle_memory,
+              MemoryPool::Guards guards = MemoryPool::Guards::kPages)
       : context(std::move(c)),
         facts(std::move(f)),
         support(std::move(s)),
-        pool(context, facts, idle_memory),
+        pool(context, facts, idle_memory, guards),
         gate(64, 64) {}
   Context context;
   DeviceFacts facts;
   SupportCode support;
   MemoryPool pool;
   PhaseGate gate;
+  StoredCache stored;
   // Told of a sticky fault before anything is taken down. A worker reports it and ends itself here:
   // giving memory or a module back would wait for a kernel that may never end. May be empty.
   std::function<void(const Fault&)> on_sticky;

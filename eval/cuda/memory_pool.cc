@@ -47,11 +47,13 @@ CuDevicePtr GuardedBuffer::back_end() const {
   return std::min(base_ + static_cast<CuDevicePtr>(mapped_), back_begin() + kWatched);
 }
 
-MemoryPool::MemoryPool(const Context& context, const DeviceFacts& facts, Bytes idle_limit)
+MemoryPool::MemoryPool(const Context& context, const DeviceFacts& facts, Bytes idle_limit,
+                       Guards guards)
     : driver_(context.driver()),
       ordinal_(facts.ordinal),
-      virtual_memory_(facts.virtual_memory),
-      idle_limit_(idle_limit.value) {}
+      exact_(guards == Guards::kNone),
+      virtual_memory_(!exact_ && facts.virtual_memory),
+      idle_limit_(exact_ ? 0 : idle_limit.value) {}
 
 MemoryPool::~MemoryPool() { Trim(); }
 
@@ -65,7 +67,8 @@ std::int64_t MemoryPool::MappedSize(std::int64_t bytes, std::int64_t granularity
 }
 
 CuExpected<GuardedBuffer> MemoryPool::Acquire(std::int64_t bytes) {
-  const std::int64_t mapped = MappedSize(std::max<std::int64_t>(bytes, 1), kGranularity);
+  const std::int64_t least = std::max<std::int64_t>(bytes, 1);
+  const std::int64_t mapped = exact_ ? least : MappedSize(least, kGranularity);
   Block block;
   {
     const std::lock_guard lock(mutex_);
@@ -89,7 +92,8 @@ CuExpected<GuardedBuffer> MemoryPool::Acquire(std::int64_t bytes) {
   buffer.base_ = block.base;
   buffer.mapped_ = mapped;
   buffer.bytes_ = bytes;
-  buffer.data_ = block.base + Address(mapped - kBackGuard - RoundUp(bytes, kAlignment));
+  buffer.data_ =
+      exact_ ? block.base : block.base + Address(mapped - kBackGuard - RoundUp(bytes, kAlignment));
   const std::lock_guard lock(mutex_);
   used_[block.base] = block;
   return buffer;

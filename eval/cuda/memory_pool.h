@@ -45,8 +45,14 @@ class GuardedBuffer {
 
 class MemoryPool {
  public:
+  enum class Guards {
+    kPages,  // as above
+    kNone,   // every buffer an allocation of exactly its bytes, given back at once: for a tool that
+             // knows every allocation itself (sanitizer.h); guards must not be asked for
+  };
   // Keeps at most `idle_limit` of unused memory; more is given back to the driver.
-  MemoryPool(const Context& context, const DeviceFacts& facts, Bytes idle_limit);
+  MemoryPool(const Context& context, const DeviceFacts& facts, Bytes idle_limit,
+             Guards guards = Guards::kPages);
   ~MemoryPool();
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
@@ -74,6 +80,7 @@ class MemoryPool {
 
   const Driver& driver_;
   const int ordinal_;
+  const bool exact_;
   const bool virtual_memory_;
   const std::int64_t idle_limit_;
   std::mutex mutex_;

@@ -1,5 +1,6 @@
 #include "eval/cuda/protocol.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/wire.h"
@@ -46,6 +47,20 @@ DType GetDType(WireReader& in, bool& valid) {
 }
 void PutDType(WireWriter& out, DType dtype) { out.U32(static_cast<std::uint32_t>(dtype)); }
 
+void PutStored(WireWriter& out, const seeds::Stored& stored) {
+  out.Text(stored.key);
+  out.Text(stored.file);
+  out.I64(stored.offset);
+}
+seeds::Stored GetStored(WireReader& in, bool& valid) {
+  seeds::Stored stored;
+  stored.key = in.Text();
+  stored.file = in.Text();
+  stored.offset = in.I64();
+  valid = valid && stored.offset >= 0;
+  return stored;
+}
+
 void PutCase(WireWriter& out, const seeds::Case& c) {
   out.Text(c.name);
   out.I64(c.row_elements);
@@ -58,7 +73,9 @@ void PutCase(WireWriter& out, const seeds::Case& c) {
     w.F64(t.distribution.a);
     w.F64(t.distribution.b);
     w.U32(static_cast<std::uint32_t>(t.distribution.structure));
+    PutStored(w, t.distribution.stored);
   });
+  PutList(out, c.golden, PutStored);
   out.U32(static_cast<std::uint32_t>(c.checker));
   out.U32(static_cast<std::uint32_t>(c.profile));
 }
@@ -76,8 +93,14 @@ seeds::Case GetCase(WireReader& in, bool& valid) {
     t.distribution.a = r.F64();
     t.distribution.b = r.F64();
     t.distribution.structure = static_cast<seeds::Distribution::Structure>(r.U32());
+    t.distribution.stored = GetStored(r, valid);
     return t;
   });
+  c.golden = GetList<seeds::Stored>(in, 24, [&](WireReader& r) { return GetStored(r, valid); });
+  const auto outputs =
+      std::count_if(c.tensors.begin(), c.tensors.end(),
+                    [](const seeds::Tensor& t) { return t.role == seeds::TensorRole::kOutput; });
+  valid = valid && (c.golden.empty() || c.golden.size() == static_cast<std::size_t>(outputs));
   const std::uint32_t checker = in.U32();
   const std::uint32_t profile = in.U32();
   valid = valid && checker <= static_cast<std::uint32_t>(seeds::Checker::kHouseholderQr) &&

@@ -32,7 +32,7 @@
 
 namespace grove::cuda {
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 // Largest message accepted: a check with two cubins is far below.
 inline constexpr std::size_t kMaxMessage = std::size_t{256} << 20;
 
@@ -61,7 +61,8 @@ struct Program {
   codegen::ResolvedPlan plan;
 };
 
-// What every job carries. Of the case only the tensors, row_elements and the checker travel.
+// What every job carries. Of the case only the tensors, row_elements,
+// golden outputs and the checker travel; stored tensors are read by the worker itself.
 struct Job {
   seeds::Case task_case;
   Program reference;

@@ -129,6 +129,14 @@ Executed<ReferenceOutcome> CompareWithReference(Lane& lane, const Job& job, std:
   GROVE_TRY(driver.Check(driver.EventRecord(lane.start().get(), lane.stream()), "cuEventRecord"));
   GROVE_TRY(bound->Enqueue(lane.stream()));
   GROVE_TRY(driver.Check(driver.EventRecord(lane.stop().get(), lane.stream()), "cuEventRecord"));
+  if (!c.golden.empty()) {
+    std::size_t output = 0;
+    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+      if (c.tensors[i].role != TensorRole::kOutput) continue;
+      GROVE_TRY(UploadStored(lane, c.golden[output++], c.tensors[i].elements() * 8,
+                             set->buffers[i].data()));
+    }
+  }
 
   std::vector<CompareShape> shapes(c.tensors.size());
   std::vector<CompareScratch> layouts(c.tensors.size());

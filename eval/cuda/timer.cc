@@ -504,7 +504,7 @@ Executed<void> Recheck(Session& session, const TimeJob& job, eval::TimeOutcome& 
 // execution, some that it cannot foresee are rechecked.
 constexpr int kSurpriseRechecks = 4;
 constexpr std::uint64_t kSurpriseOneIn = 3;
-constexpr std::chrono::milliseconds kSurpriseTime{500};
+constexpr std::chrono::milliseconds kSurpriseTime{150};
 
 Executed<void> TimeOne(Session& session, const TimeJob& job, eval::TimeOutcome& outcome) {
   double clock_sum = 0;

@@ -39,6 +39,11 @@ class VendorLibrary {
   std::string missing_;
 };
 
+// Product and version of what Open would find, as baselines name it ("cuBLAS 13.1.0"), of cuBLAS,
+// cuBLASLt, cuSOLVER and cuDNN; empty for another product and for one that is not here. Needs no
+// GPU.
+std::string InstalledVersion(const std::string& product);
+
 // A device address as the pointer that these libraries take.
 inline void* DevicePointer(CuDevicePtr address) {
   void* pointer = nullptr;

@@ -22,7 +22,7 @@ bool SameIgnoringCase(std::string_view a, std::string_view b) {
 // What all devices of one compute capability share.
 DeviceSpec Hopper() {
   DeviceSpec d;
-  d.arch = "sm_90";
+  d.arch = "sm_90a";
   d.fp64_lanes = 64;
   d.half2_lanes = 128;
   d.conversion_lanes = 64;

@@ -14,7 +14,7 @@ namespace grove::eval {
 // Peaks of a GPU, dense arithmetic. Sources, device by device, in docs/model.md.
 struct DeviceSpec {
   std::string name;  // exact: "H200", "H100-SXM", "H100-PCIe", "A100-80GB", "L40S", ...
-  std::string arch;  // "sm_90"
+  std::string arch;  // "sm_90a": what programs are compiled for
   // What the driver calls it ("NVIDIA H100 80GB HBM3"); matched whole, never as a substring.
   std::vector<std::string> driver_names;
   bool derived = false;  // peaks derived from what the driver reports, not from a data sheet

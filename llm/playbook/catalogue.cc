@@ -287,9 +287,10 @@ Status Catalogue::Check() const {
     Overlay(all, entry.naive);
     for (const Choice& choice : entry.choices) Overlay(all, choice.sets);
     for (const auto& [name, value] : all) {
-      const bool known = std::any_of(templates_.begin(), templates_.end(), [&](const Template& t) {
-        return Contains(entry.ops, t.op) && t.defaults.contains(name);
-      });
+      const bool known =
+          std::any_of(templates_.begin(), templates_.end(), [&, &key = name](const Template& t) {
+            return Contains(entry.ops, t.op) && t.defaults.contains(key);
+          });
       if (!known) return wrong(entry.id, fmt::format("no template knows the trait \"{}\"", name));
     }
   }

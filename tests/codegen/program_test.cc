@@ -67,6 +67,45 @@ TEST(ProgramIdentityTest, EveryMeaningfulDifferenceCounts) {
             IdentityOf("int a;"));
 }
 
+TEST(ProgramIdentityTest, NamesOfItsOwnDoNotCount) {
+  constexpr std::string_view kOne =
+      "template <typename T, int Rows> __device__ T Sum(const T* values, float scale) {\n"
+      "  T total = 0;\n  for (int i = 0; i < Rows; ++i) total += values[i] * scale;\n"
+      "  return total;\n}\n"
+      "extern \"C\" __global__ void k(const float* x, float* y) {\n"
+      "  __shared__ float tile[256];\n  tile[threadIdx.x] = Sum<float, 4>(x, 2.f);\n"
+      "  y[0] = tile[0] + dim::N;\n}\n";
+  constexpr std::string_view kOther =
+      "template <typename Element, int N4> __device__ Element Add(const Element* p, float s) {\n"
+      "  Element acc = 0;\n  for (int row = 0; row < N4; ++row) acc += p[row] * s;\n"
+      "  return acc;\n}\n"
+      "extern \"C\" __global__ void go(const float* in, float* out) {\n"
+      "  __shared__ float cache[256];\n  cache[threadIdx.x] = Add<float, 4>(in, 2.f);\n"
+      "  out[0] = cache[0] + dim::N;\n}\n";
+  EXPECT_EQ(IdentityOf(kOne),
+            IdentityOf(kOther, R"({"launches": [{"kernel": "go", "grid": 1, "block": 32}]})"));
+}
+
+TEST(ProgramIdentityTest, NamesThatMeanSomethingElsewhereCount) {
+  // Members, namespaces, called library functions, macros, builtins, types of the library.
+  const auto differ = [](std::string_view a, std::string_view b) {
+    EXPECT_NE(IdentityOf(a), IdentityOf(b)) << a;
+  };
+  differ("__device__ float f(float4 v) { float x = v.x; return x; }",
+         "__device__ float f(float4 v) { float y = v.y; return y; }");
+  differ("int a = dim::M;", "int a = dim::N;");
+  differ("float a = expf(1.f);", "float a = sinf(1.f);");
+  differ("int max; int a = max(1, 2);", "int min; int a = min(1, 2);");
+  differ("#define A b\nint b = 1; int a = A;", "#define A c\nint b = 1; int a = A;");
+  differ("__device__ int f() { return threadIdx.x; }",
+         "__device__ int f() { return threadIdx.y; }");
+  differ("half a;", "float2 a;");
+  differ("int a = sizeof(float2);", "int a = sizeof(float4);");
+  // The same names in other places are another program.
+  differ("__device__ int f(int a, int b) { return a - b; }",
+         "__device__ int f(int a, int b) { return b - a; }");
+}
+
 TEST(ProgramIdentityTest, StringsAreKeptAsTheyAre) {
   EXPECT_NE(IdentityOf("const char* a = \"x  y\";"), IdentityOf("const char* a = \"x y\";"));
   EXPECT_NE(IdentityOf("const char* a = \"// x\";"), IdentityOf("const char* a = \"\";"));

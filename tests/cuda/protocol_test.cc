@@ -172,7 +172,7 @@ TEST(Protocol, FactsAndTheOpeningArriveAsTheyWereSent) {
   const auto got = DecodeFacts(Encode(facts));
   ASSERT_TRUE(got);
   EXPECT_EQ(Encode(*got), Encode(facts));
-  EXPECT_EQ(got->arch(), "sm_90");
+  EXPECT_EQ(got->arch(), "sm_90a");
   OpenMessage open;
   open.ordinal = 3;
   open.lanes = 7;

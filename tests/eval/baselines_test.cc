@@ -89,6 +89,27 @@ TEST_F(BaselinesTest, AnotherDriverDoesNotFindItAndTheOldOneStillDoes) {
   EXPECT_EQ(Find(gpu_)[0].time, Nanoseconds(100));
 }
 
+TEST_F(BaselinesTest, AnotherInstalledVersionOfItsLibraryDoesNotFindIt) {
+  StoredBaseline torch = Entry("torch_eager", 300);
+  torch.library = "torch 2.11, CUDA 13.0";
+  ASSERT_TRUE(SaveBaselines(cache_, gpu_, {Entry("cublas_fp32", 100), torch}));
+  std::string installed = "cuBLAS 13.1.0";
+  int asked = 0;
+  const PresentLibrary present = [&](const std::string& product) {
+    ++asked;
+    return product == "cuBLAS" ? installed : std::string();
+  };
+  EXPECT_EQ(FindBaselines(cache_, gpu_, task_, present).size(), 2U);
+  EXPECT_EQ(asked, 2);
+  installed = "cuBLAS 13.2.0";
+  const auto found = FindBaselines(cache_, gpu_, task_, present);
+  // What is installed of PyTorch is not known: its entry stays.
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].name, "torch_eager");
+  installed.clear();
+  EXPECT_EQ(FindBaselines(cache_, gpu_, task_, present).size(), 2U);
+}
+
 TEST_F(BaselinesTest, ACaseThatChangesLosesItsBaselinesAndItsNameDoesNotCount) {
   ASSERT_TRUE(SaveBaselines(cache_, gpu_, {Entry("fast", 100)}));
   for (seeds::Case& c : task_.cases) {

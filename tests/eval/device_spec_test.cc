@@ -74,7 +74,7 @@ TEST(DeriveDevice, ReproducesAKnownDeviceFromItsDriverFacts) {
   const DeviceSpec d = DeriveDevice(facts);
   EXPECT_TRUE(d.derived);
   EXPECT_EQ(d.name, facts.name);
-  EXPECT_EQ(d.arch, "sm_90");
+  EXPECT_EQ(d.arch, "sm_90a");
   EXPECT_NEAR(d.memory_gbs, 3352, 1);  // the data sheet says 3350
   EXPECT_NEAR(d.fp16_tflops, 990, 1);
   EXPECT_NEAR(d.copy_gbs, 0.875 * d.memory_gbs, 1e-9);

@@ -1,11 +1,16 @@
 #include "search/batch.h"
 
+#include <atomic>
 #include <cmath>
+#include <filesystem>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "search/search.h"
 #include "tests/search/run_builder.h"
+#include "tests/support/fakes.h"
 #include "tests/support/program.h"
 
 namespace grove::search {
@@ -107,6 +112,7 @@ TaskStanding Standing(double weight, std::vector<double> gains) {
   standing.share = std::exp(-sum);
   standing.costs.assign(gains.size(), 1000);
   standing.spent = 1000.0 * static_cast<double>(gains.size());
+  standing.paid[results::LedgerKind::kTokens] = standing.spent;
   standing.gains = std::move(gains);
   return standing;
 }
@@ -152,6 +158,127 @@ TEST(NextTaskTest, ATaskThatDriedUpIsReturnedToWhenTheOthersHave) {
   EXPECT_THAT(order, ::testing::Contains(0U));
 }
 
+TEST(LimitsTest, WhatAllShareIsNestedInTheLedgerOfTheTask) {
+  using results::LedgerKind;
+  using results::LedgerSpan;
+  BatchSpec spec;
+  spec.tokens = 10000;
+  spec.config.limits = {{LedgerKind::kDollars, LedgerSpan::kRun, 5},
+                        {LedgerKind::kTokens, LedgerSpan::kIdea, 300}};
+  std::vector<TaskStanding> standings = {Standing(1, {0.5, 0.5}), Standing(1, {0.5})};
+  standings[0].paid[LedgerKind::kDollars] = 4.5;
+  const auto limits = LimitsOf(standings, spec, 1);
+  ASSERT_EQ(limits.size(), 3U);
+  // What bounds parts of a run stays as it is.
+  EXPECT_EQ(limits[0].span, LedgerSpan::kIdea);
+  EXPECT_EQ(limits[0].most, 300);
+  EXPECT_EQ(limits[1].kind, LedgerKind::kDollars);
+  EXPECT_EQ(limits[1].span, LedgerSpan::kTask);
+  EXPECT_DOUBLE_EQ(limits[1].most, 0.5);
+  // 3000 of 10000 are spent, 1000 of them by the task itself.
+  EXPECT_EQ(limits[2].kind, LedgerKind::kTokens);
+  EXPECT_DOUBLE_EQ(limits[2].most, 1000 + 7000);
+  spec.tokens = 2000;
+  EXPECT_DOUBLE_EQ(LimitsOf(standings, spec, 1)[2].most, 1000);
+}
+
+TEST(StandingTest, WhatWasPaidIsWhatTheLedgerHolds) {
+  using results::LedgerKind;
+  testing::RunBuilder run(1000);
+  const auto entry = [&](LedgerKind kind, double reserved, std::optional<double> settled,
+                         int round) {
+    results::LedgerRow row;
+    row.kind = kind;
+    row.reserved = reserved;
+    row.settled = settled;
+    row.round = round;
+    run.data().ledger.push_back(row);
+  };
+  entry(LedgerKind::kTokens, 5000, 700, 1);
+  entry(LedgerKind::kTokens, 5000, std::nullopt, 1);  // in flight when the process died
+  entry(LedgerKind::kSeconds, 0, 30, 0);
+  entry(LedgerKind::kSeconds, 0, 30, 1);  // the same time, of its round
+  const TaskStanding standing = StandingOf({"t", 1, "", {}}, &run.data(), 10);
+  EXPECT_EQ(standing.paid.at(LedgerKind::kTokens), 5700);
+  EXPECT_EQ(standing.paid.at(LedgerKind::kSeconds), 30);
+  EXPECT_EQ(standing.spent, 5700);
+}
+
+// Batches as the program runs them, with real stores: round by round, each with what is left.
+TEST(BatchBudgetTest, ARoundCannotPassWhatAllShare) {
+  const testing::ScratchFolder folder;
+  testing::FakeClock clock;
+  testing::FakeCompiler compiler;
+  testing::FakeDevice device;
+  testing::RecordingObserver observer;
+  const seeds::Task tiny = testing::TinyTask();
+  auto evaluator = eval::Evaluator::Create(tiny, compiler, device, {});
+  ASSERT_TRUE(evaluator);
+  std::atomic<int> n{0};
+  testing::ScriptedClient client([&](const llm::Request& request) -> Result<std::string> {
+    const int k = ++n;
+    if (request.role == llm::Role::kIdea || request.role == llm::Role::kAdviser) {
+      return fmt::format(R"({{"ideas": [{{"title": "i{}", "category": "memory access"}}]}})", k);
+    }
+    return "```cuda\n" + testing::TinySource(fmt::format("// @time {}\n", 1000 - k)) +
+           "```\n```json\n" + testing::TinyPlan() + "\n```\n";
+  });
+  BatchSpec spec;
+  spec.tasks = {{"a", 1, "", {}}, {"b", 1, "", {}}};
+  spec.config.task = "tiny";
+  spec.config.ideas = 1;
+  spec.config.branches = 4;
+  spec.config.rounds = 40;
+  spec.config.patience = 40;
+  spec.tokens = 100000;
+  const auto standings = [&] {
+    std::vector<TaskStanding> all;
+    for (const BatchTask& task : spec.tasks) {
+      auto reader = results::Reader::Open(folder.path() / task.name);
+      if (!reader) {
+        all.push_back(StandingOf(task, nullptr, spec.config.rounds));
+        continue;
+      }
+      const auto data = (*reader)->Load();
+      EXPECT_TRUE(data);
+      all.push_back(StandingOf(task, data ? &*data : nullptr, spec.config.rounds));
+    }
+    return all;
+  };
+  int turns = 0;
+  for (auto now = standings();; now = standings()) {
+    const auto next = NextTask(now, spec);
+    if (!next) break;
+    ASSERT_LT(++turns, 200);
+    const std::string& name = spec.tasks[*next].name;
+    SearchConfig config = spec.config;
+    config.limits = LimitsOf(now, spec, *next);
+    config.rounds = now[*next].rounds + 1;
+    auto store = std::filesystem::exists(folder.path() / name / "run.db")
+                     ? results::Store::Open(folder.path(), name, clock)
+                     : results::Store::Create(folder.path(),
+                                              MakeRunStart(name, tiny, config, "test"), clock);
+    ASSERT_TRUE(store) << store.error().message;
+    const SearchParts parts{tiny, **evaluator, device, client, **store, observer};
+    const auto summary = RunSearch(parts, config, {});
+    ASSERT_TRUE(summary) << summary.error().message;
+    if (!summary->spent) {
+      ASSERT_TRUE((*store)->SetStatus(results::RunStatus::kStopped, "waits"));
+    }
+  }
+  double paid = 0;
+  int rounds = 0;
+  for (const TaskStanding& standing : standings()) {
+    paid += standing.paid.at(results::LedgerKind::kTokens);
+    rounds += standing.rounds;
+    EXPECT_GT(standing.rounds, 0);
+  }
+  EXPECT_LE(paid, static_cast<double>(spec.tokens));
+  // It was used: a question reserves some 20,000 tokens, and what is left has no room for one.
+  EXPECT_GT(paid, 50000);
+  EXPECT_GT(rounds, 3);
+}
+
 TEST(NextTaskTest, EndsWithTheBudgetTheRoundsOrTheTasks) {
   BatchSpec spec;
   const std::vector<TaskStanding> standings = {Standing(1, {0.5, 0.5}), Standing(1, {0.5})};
@@ -168,6 +295,9 @@ TEST(NextTaskTest, EndsWithTheBudgetTheRoundsOrTheTasks) {
   EXPECT_FALSE(Next(ended));
   ended[1].ended = false;
   EXPECT_EQ(Next(ended), 1U);
+  spec = {};
+  spec.config.limits = {{results::LedgerKind::kTokens, results::LedgerSpan::kRun, 3000}};
+  EXPECT_FALSE(Next(standings, spec));
 }
 
 }  // namespace

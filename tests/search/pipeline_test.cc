@@ -1,9 +1,12 @@
 // What the pipeline of a round promises: nothing waits for what it does not need, and the order in
 // which things finish leaves no trace in the tree.
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
-#include <set>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -255,6 +258,41 @@ TEST_F(PipelineTest, RefusedIdeasAreAskedForAgainOnceWithTheClashNamed) {
   for (const auto& idea : Load().ideas) titles.push_back(idea.title);
   EXPECT_EQ(titles, (std::vector<std::string>{"Use vectorised loads of 16 bytes",
                                               "Persistent blocks", "Double buffering"}));
+}
+
+TEST_F(PipelineTest, AnEagerRoundAsksForTheNextIdeasBeforeItsLastCandidateIsIn) {
+  config_.rounds = 2;
+  config_.frontier = 1;
+  config_.eager = 50;
+  Signal asked;
+  bool in_time = false;
+  std::mutex mutex;
+  std::vector<std::string> second_round;
+  StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
+    const std::string& text = request.messages[0].text;
+    const bool from_seed = text.find("id: seed") != std::string::npos;
+    if (request.role == llm::Role::kIdea) {
+      if (from_seed) return TwoIdeas();
+      const std::scoped_lock lock(mutex);
+      second_round.push_back(text);
+      asked.Set();
+      return "{\"ideas\": [" + OneIdea("gamma", "memory access") + "]}";
+    }
+    const bool alpha = text.find("title: alpha") != std::string::npos;
+    const bool second = request.seed != config_.seed - 1;
+    if (from_seed && !alpha && second) in_time = asked.Wait();
+    return Program((from_seed ? 500 : 300) + (alpha ? 0 : 20) + (second ? 1 : 0));
+  });
+  ASSERT_TRUE(Run(client));
+  EXPECT_TRUE(in_time);
+  // The frontier is as it was chosen early, so the one question served.
+  ASSERT_EQ(second_round.size(), 1U);
+  EXPECT_THAT(second_round[0], HasSubstr("id: r1.i1.b1"));
+  const RunData data = Load();
+  EXPECT_EQ(data.ideas.back().title, "gamma");
+  EXPECT_EQ(std::count_if(data.events.begin(), data.events.end(),
+                          [](const auto& event) { return event.kind == "eager"; }),
+            1);
 }
 
 TEST_F(PipelineTest, ASpentBudgetEndsTheRunWithWhatThereIs) {

@@ -5,10 +5,12 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "results/store.h"
+#include "search/selection.h"
 #include "tests/support/fakes.h"
 #include "tests/support/program.h"
 
@@ -237,6 +239,56 @@ TEST_F(SearchTest, AnIdeaTriedFromTheSameKernelIsNotTriedAgain) {
   });
   ASSERT_TRUE(Run(client));
   EXPECT_EQ(Load().ideas.size(), 1U);
+}
+
+TEST_F(SearchTest, KernelsOfOneFrontierDoNotBreedTheSameProgramTwice) {
+  // Whatever the parent is, the model offers the same three ideas: x after y is y after x.
+  ScriptedClient client([](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) {
+      return std::string(
+          R"({"ideas": [{"title": "alpha", "category": "memory access"},
+                        {"title": "beta", "category": "data type and precision"},
+                        {"title": "gamma", "category": "parallelism and occupancy"}]})");
+    }
+    // Each idea makes the parent's time less by its own factor.
+    const std::string& text = request.messages[0].text;
+    double time = 1000;
+    for (const auto& [title, factor] :
+         {std::pair("alpha", 0.5), std::pair("beta", 0.6), std::pair("gamma", 0.7)}) {
+      const bool new_one = text.find(fmt::format("title: {}", title)) != std::string::npos;
+      const bool had = text.find(fmt::format("// has {}", title)) != std::string::npos;
+      if (new_one || had) time *= factor;
+    }
+    std::string source = fmt::format("// @time {}\n", time);
+    for (const char* title : {"alpha", "beta", "gamma"}) {
+      if (text.find(fmt::format("title: {}", title)) != std::string::npos ||
+          text.find(fmt::format("// has {}", title)) != std::string::npos) {
+        source += fmt::format("// has {}\n", title);
+      }
+    }
+    return ProgramReply(source);
+  });
+  config_.rounds = 3;
+  config_.ideas = 3;
+  config_.branches = 1;
+  config_.frontier = 3;
+  ASSERT_TRUE(Run(client));
+  const RunData data = Load();
+  std::multiset<std::set<std::string>> makeups;
+  for (const CandidateRow& candidate : data.candidates) {
+    if (results::ScoreOf(candidate)) makeups.insert(MakeupOf(data, candidate));
+  }
+  for (const auto& makeup : makeups) {
+    EXPECT_EQ(makeups.count(makeup), 1U) << fmt::format("{}", fmt::join(makeup, "+"));
+  }
+  // All of them are there nevertheless: seed, 3 single ones, 3 pairs, the triple.
+  EXPECT_EQ(makeups.size(), 8U);
+  bool said = false;
+  for (const llm::Request& request : client.requests()) {
+    said = said ||
+           request.messages[0].text.find("the same ideas in another order") != std::string::npos;
+  }
+  EXPECT_TRUE(said);
 }
 
 TEST_F(SearchTest, AFinishedRunResumesToNothing) {

@@ -7,6 +7,7 @@
 //   // @compile error        the compiler refuses it ("error", "timeout", "memory", "crashed")
 //   // @unwritten CASE       the check of CASE finds an unwritten element
 //   // @random CASE          runs of CASE differ bitwise
+//   // @pairtime 900         what it takes in a comparison, when that differs from @time
 //   // @pair KIND             in a comparison it ends with this verdict kind (FakeDevice::measures)
 #pragma once
 

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/files.h"
+
 extern char** environ;
 
 namespace grove::testing {
@@ -27,12 +29,20 @@ bool Drain(int fd, std::string& into) {
   return n > 0 || (n < 0 && errno == EINTR);
 }
 
+// Beside the test's own binary, as in a bundle on another machine; else in the build's bin folder.
+std::string PathOf(const std::string& program) {
+  const std::filesystem::path beside = ExecutableFolder() / program;
+  std::error_code error;
+  if (std::filesystem::exists(beside, error)) return beside.string();
+  return std::string(GROVE_BINARY_DIR) + "/" + program;
+}
+
 }  // namespace
 
 ProgramResult RunProgram(const std::string& program, const std::vector<std::string>& arguments,
                          const ProgramOptions& options) {
   ProgramResult result;
-  const std::string path = std::string(GROVE_BINARY_DIR) + "/" + program;
+  const std::string path = PathOf(program);
   std::vector<std::string> words = {path};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;

@@ -25,7 +25,7 @@ struct ProgramOptions {
   std::chrono::seconds deadline{280};  // SIGKILL then, and the result shows the signal
 };
 
-// `program` of the build's bin folder ("grove").
+// `program` ("grove") beside the test's own binary, or of the build's bin folder.
 ProgramResult RunProgram(const std::string& program, const std::vector<std::string>& arguments,
                          const ProgramOptions& options = {});
 

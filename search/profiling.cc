@@ -1,0 +1,46 @@
+#include "search/profiling.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "search/candidate.h"
+
+namespace grove::search {
+
+Status ProfileFrontier(const ProfilingParts& parts,
+                       const std::vector<results::FrontierEntry>& frontier, int round,
+                       const std::stop_token& stop) {
+  for (const results::FrontierEntry& entry : frontier) {
+    const results::CandidateRow& row = *parts.tree.data().Find(entry.candidate);
+    if (!row.profile.empty()) continue;
+    const auto note = [&](const std::string& why) {
+      return parts.tree.store().AddEvent("profile", fmt::format("{}: {}", row.name, why));
+    };
+    auto program = ProgramOf(parts.tree, row);
+    if (!program) return Failure(std::move(program.error()));
+    auto hold = parts.ledger.ReserveGpu(fmt::format("profile {}", row.name), {round, 0, CallId()},
+                                        true, stop);
+    if (!hold) {
+      if (hold.error().code != ErrorCode::kBudget) return Failure(std::move(hold.error()));
+      return note(hold.error().message);
+    }
+    const auto begun = std::chrono::steady_clock::now();
+    auto profile = parts.profiler(*program);
+    const Seconds took = std::chrono::steady_clock::now() - begun;
+    if (auto settled = hold->Settle(took); !settled) return settled;
+    if (!profile) {
+      if (auto noted = note(profile.error().message); !noted) return noted;
+      continue;
+    }
+    const std::string name = row.name;
+    if (auto kept = parts.tree.SetProfile(entry.candidate, profile->summary, profile->report);
+        !kept) {
+      return kept;
+    }
+    parts.observer.Line(fmt::format("  {:<10} profiled", name));
+  }
+  return {};
+}
+
+}  // namespace grove::search

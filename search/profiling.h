@@ -1,0 +1,42 @@
+// Kernels that go on, looked at closer: on a device that measures, what a profiler says of a kernel
+// of the frontier (hardware counters, machine code, what launches cost) is stored with it and
+// stands in every prompt that starts from it.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/program.h"
+#include "results/store.h"
+#include "search/ledger.h"
+#include "search/observer.h"
+#include "search/run_tree.h"
+
+namespace grove::search {
+
+struct KernelProfile {
+  std::string summary;  // a few lines, for prompts
+  std::string report;   // the whole of it, for people
+};
+// Has the device to itself while it runs.
+using Profiler = std::function<Result<KernelProfile>(const codegen::KernelProgram&)>;
+
+struct ProfilingParts {
+  RunTree& tree;
+  const Profiler& profiler;
+  Ledger& ledger;
+  Observer& observer;
+};
+
+// Profiles those of `frontier` that have no profile yet. What cannot be profiled goes on without:
+// an event of the run ("profile") says why, as it does when the budget refuses the GPU seconds.
+// Errors are those of the store; kCancelled on a stop. REQUIRES: nothing else writes to the tree
+// or uses the device.
+Status ProfileFrontier(const ProfilingParts& parts,
+                       const std::vector<results::FrontierEntry>& frontier, int round,
+                       const std::stop_token& stop);
+
+}  // namespace grove::search

@@ -1,0 +1,204 @@
+"""The scripts around models, and both tutorials of docs/import.md, at small sizes and with no GPU.
+
+    scripts_test.py GROVE [unittest arguments]        needs a Python with torch
+"""
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GROVE = os.path.abspath(sys.argv.pop(1))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SCRIPTS, DATA = os.path.join(ROOT, "scripts"), os.path.join(ROOT, "tests", "data")
+TASKS = os.path.join(ROOT, "seeds", "tasks")
+NINE = {"matmul": "smoke", "layernorm": "smoke", "rmsnorm": "rows3_cols1023_bf16",
+        "softmax": "smoke", "flash_attention": "s64_d64_bf16",
+        "rotary_embedding": "s127_d64_f32", "cross_entropy": "rows33_classes1023_f32",
+        "fused_mlp": "b17_d64_h129_f32", "reduce": "rows33_cols1023_bf16"}
+KINDS = {"attention" if task == "flash_attention" else task for task in NINE}
+
+
+def run(*command, **kwargs):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                          timeout=600, **kwargs)
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="grove-scripts-")
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def good(self, done):
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+
+class Apply(InFolder):
+    def apply(self, *arguments):
+        return run(sys.executable, os.path.join(SCRIPTS, "apply_model.py"),
+                   os.path.join(DATA, "models", "nine_kinds.py"), "--device", "cpu", "--grove", GROVE,
+                   "--tasks", TASKS, *arguments)
+
+    def test_every_kind_is_put_back_by_its_exact_shapes_and_agrees(self):
+        kernels = []
+        for task, case in NINE.items():
+            kernels += ["--kernel", f"{task}:{case}={TASKS}/{task}/seed.cu"]
+        out = self.good(self.apply("--emulate", "--inputs", "1", "--json", self.path("r.json"), *kernels))
+        with open(self.path("r.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual(set(report["counts"]), KINDS)
+        for kind, counts in report["counts"].items():
+            self.assertGreater(counts["applied"], 0, kind)
+        self.assertEqual(set(report["operations"]), KINDS)
+        for kind, entry in report["operations"].items():
+            self.assertTrue(entry["agrees"], kind)
+            self.assertGreater(entry["applied"], 0, kind)
+        # The projection to 63 columns has no kernel: PyTorch's, counted with its shape.
+        self.assertIn("no kernel for f32 64 63 64", report["counts"]["matmul"]["reasons"])
+        self.assertIn("times are not", out)
+        self.assertNotIn("ms", report["whole"])
+
+    def test_a_wrong_kernel_is_found_and_named(self):
+        wrong = self.write("wrong.py", "import torch\n\ndef run(x):\n    return torch.full_like(x, 0.01)\n")
+        done = self.apply("--inputs", "1", "--runs", "1", "--kernel", f"softmax:smoke={wrong}")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("DIFFERS", done.stdout)
+
+    def test_a_right_kernel_of_another_form_is_taken_and_timed(self):
+        mine = self.write("mine.py", "import torch\n\ndef run(x):\n    e = torch.exp(x - x.amax(1, True))\n"
+                                     "    return e / e.sum(1, True)\n")
+        out = self.good(self.apply("--runs", "2", "--kernel", f"softmax:smoke={mine}"))
+        self.assertRegex(out, r"all kernels +[0-9.]+ ms +[0-9.]+x +error .* agrees  [1-9]")
+
+    def test_bad_input_is_one_line(self):
+        for arguments, words in ((["--kernel", "softmax=x.py"], "expected TASK:CASE=FILE"),
+                                 (["--kernel", "softmax:smoke=nowhere.py"], "is not there"),
+                                 (["--kernel", f"softmax:smoke={TASKS}/softmax/seed.cu"], "--emulate only"),
+                                 (["--kernel", f"conv2d:smoke={TASKS}/conv2d/seed.cu"], "is none of")):
+            done = self.apply(*arguments)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(words, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+
+class ProfileModel(InFolder):
+    def test_a_trace_has_steps_operations_and_shapes(self):
+        trace = self.path("trace.json.gz")
+        out = self.good(run(sys.executable, os.path.join(SCRIPTS, "profile_model.py"),
+                            "torch.nn:Linear", "--init", "[8, 4]", "--input", "3,8:f32", "--device", "cpu",
+                            "--output", trace))
+        self.assertIn("no kernel ran on a GPU", out)
+        with gzip.open(trace, "rt", encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        names = {e.get("name") for e in events}
+        self.assertIn("ProfilerStep#1", names)
+        shapes = [e["args"]["Input Dims"] for e in events
+                  if e.get("name") == "aten::linear" and "Input Dims" in e.get("args", {})]
+        self.assertIn([[3, 8], [4, 8], [4]], shapes)
+        ranked = run(GROVE, "rank", trace)  # operations alone are nothing to rank: said, not crashed on
+        self.assertEqual(ranked.returncode, 2, ranked.stdout)
+        self.assertEqual(ranked.stderr.count("\n"), 1, ranked.stderr)
+
+    def test_a_model_that_is_not_there_is_one_line(self):
+        done = run(sys.executable, os.path.join(SCRIPTS, "profile_model.py"), "nowhere.py",
+                   "--output", self.path("t.json"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class FlashInferSolution(InFolder):
+    def setUp(self):
+        super().setUp()
+        self.kernel = self.write("k.py", "def run(x, weight):\n    return x * weight\n")
+        self.definition = os.path.join(DATA, "flashinfer", "scaled_rows.json")
+        self.workloads = os.path.join(DATA, "flashinfer", "scaled_rows.jsonl")
+
+    def convert(self, evaluation=None, *arguments):
+        command = [sys.executable, os.path.join(SCRIPTS, "flashinfer_solution.py"), self.definition,
+                   "--kernel", self.kernel, "--solution", self.path("s.json"), *arguments]
+        if evaluation is not None:
+            command += ["--eval", self.write("e.json", json.dumps(evaluation)), "--workloads",
+                        self.workloads, "--trace", self.path("t.jsonl")]
+        return run(*command)
+
+    def test_a_solution_names_its_entry_and_carries_its_sources(self):
+        self.good(self.convert())
+        with open(self.path("s.json"), encoding="utf-8") as file:
+            made = json.load(file)
+        self.assertEqual(made["definition"], "scaled_rows_h96")
+        self.assertEqual(made["spec"]["entry_point"], "main.py::run")
+        sources = {s["path"]: s["content"] for s in made["sources"]}
+        self.assertIn("def run(x, weight, eps)", sources["main.py"])
+        self.assertNotIn("eps.contiguous", sources["main.py"])
+        self.assertIn("x * weight", sources["kernel.py"])
+
+    def test_a_measured_evaluation_becomes_a_line_for_each_workload(self):
+        self.good(self.convert(
+            {"verdict": "pass", "score_kind": "measured", "worst_error": 1e-7,
+             "times": [{"case": "b32", "time_ns": 2000}, {"case": "b200", "time_ns": 4000}]},
+            "--reference-ms", "b32=0.004"))
+        with open(self.path("t.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["workload"]["uuid"] for line in lines], ["b32", "b200"])
+        first = lines[0]["evaluation"]
+        self.assertEqual(first["status"], "PASSED")
+        self.assertAlmostEqual(first["performance"]["latency_ms"], 0.002)
+        self.assertAlmostEqual(first["performance"]["speedup_factor"], 2.0)
+
+    def test_a_wrong_result_has_no_performance(self):
+        self.good(self.convert({"verdict": "wrong_result", "message": "too large", "times": []}))
+        with open(self.path("t.jsonl"), encoding="utf-8") as file:
+            entry = json.loads(file.readline())["evaluation"]
+        self.assertEqual(entry["status"], "INCORRECT_NUMERICAL")
+        self.assertIsNone(entry["performance"])
+
+    def test_modelled_times_are_no_trace_and_nothing_is_written(self):
+        done = self.convert({"verdict": "pass", "score_kind": "modelled",
+                             "times": [{"case": "b32", "time_ns": 2000}]})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("modelled", done.stderr)
+        self.assertFalse(os.path.exists(self.path("s.json")))
+
+
+class Tutorials(InFolder):
+    def test_from_a_module_to_a_kernel_for_pytorch(self):
+        tasks = self.path("tasks")
+        grove = [GROVE, "--tasks", tasks]
+        out = self.good(run(*grove, "import", "kernelbench",
+                            os.path.join(DATA, "problems", "fair", "softmax_rows.py"), "--name", "rows",
+                            "--scale", "16", env={**os.environ, "GROVE_PYTHON": sys.executable}))
+        self.assertIn("imported", out)
+        seed = os.path.join(tasks, "rows", "seed.cu")
+        evaluation = json.loads(self.good(run(*grove, "--json", "eval", "rows", seed, "--device", "emulator")))
+        self.assertEqual(evaluation["verdict"], "pass")
+        self.assertEqual(evaluation["score_kind"], "modelled")
+        self.good(run(*grove, "compile", "rows", "small", seed, "--output", self.path("k.json")))
+        with open(self.path("k.json"), encoding="utf-8") as file:
+            plan = json.load(file)
+        self.assertTrue(plan["launches"])
+        self.assertGreater(os.path.getsize(self.path(plan["cubin"])), 100)
+
+    def test_what_cannot_be_imported_is_refused_with_nothing_left(self):
+        done = run(GROVE, "--tasks", self.path("tasks"), "import", "kernelbench",
+                   os.path.join(DATA, "problems", "refused", "no_tensor.py"),
+                   env={**os.environ, "GROVE_PYTHON": sys.executable})
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("forward returns no tensor", done.stderr)
+        self.assertEqual(os.listdir(self.path("tasks")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

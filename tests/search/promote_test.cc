@@ -1,0 +1,319 @@
+// Who has the first place on a device that measures: whoever wins side by side, not whoever was
+// timed in a lucky moment.
+#include "search/promote.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "results/store.h"
+#include "search/search.h"
+#include "search/selection.h"
+#include "tests/search/run_builder.h"
+#include "tests/support/fakes.h"
+#include "tests/support/program.h"
+
+namespace grove::search {
+namespace {
+
+using results::CandidateRow;
+using results::PromotionRow;
+using results::RunData;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using testing::TinyPlan;
+using testing::TinySource;
+
+class PromoteWinnersTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    config_.task = "tiny";
+    config_.rounds = 1;
+    config_.ideas = 2;
+    config_.branches = 1;
+    config_.frontier = 2;
+    config_.reserve = 0;
+    config_.repairs = 0;
+    device_.measures = true;
+    auto evaluator = eval::Evaluator::Create(task_, compiler_, device_, {});
+    ASSERT_TRUE(evaluator) << evaluator.error().message;
+    evaluator_ = std::move(*evaluator);
+  }
+
+  // A run whose ideas are "alpha" and "beta" and whose programs behave as `first` and `second` say.
+  RunData Run(const std::string& first, const std::string& second = "// @time 2000\n") {
+    testing::ScriptedClient client([&](const llm::Request& request) -> Result<std::string> {
+      const int round = rounds_;
+      if (request.role == llm::Role::kIdea) {
+        ++rounds_;
+        return fmt::format(
+            R"({{"ideas": [{{"title": "alpha{0}", "category": "memory access", "rationale": "r"}},
+                {{"title": "beta{0}", "category": "data type and precision", "rationale": "r"}}]}})",
+            round);
+      }
+      const bool alpha = request.messages[0].text.find("title: alpha") != std::string::npos;
+      return "```cuda\n" + TinySource(alpha ? first : second) + "```\n```json\n" + TinyPlan() +
+             "\n```\n";
+    });
+    const bool fresh = !std::filesystem::exists(folder_.path() / "run" / "run.db");
+    auto store = fresh ? results::Store::Create(folder_.path(),
+                                                MakeRunStart("run", task_, config_, "test"), clock_)
+                       : results::Store::Open(folder_.path(), "run", clock_);
+    EXPECT_TRUE(store) << store.error().message;
+    const SearchParts parts{task_,   *evaluator_, device_, client,
+                            **store, observer_,   nullptr, profiler_};
+    auto summary = RunSearch(parts, config_, {});
+    requests_ = client.requests();
+    EXPECT_TRUE(summary) << summary.error().message;
+    summary_ = summary.value_or(SearchSummary());
+    auto data = (*store)->Load();
+    EXPECT_TRUE(data);
+    return data.value_or(RunData());
+  }
+
+  seeds::Task task_ = testing::TinyTask();
+  testing::FakeCompiler compiler_;
+  testing::FakeDevice device_;
+  testing::FakeClock clock_;
+  testing::RecordingObserver observer_;
+  testing::ScratchFolder folder_;
+  std::unique_ptr<eval::Evaluator> evaluator_;
+  SearchConfig config_;
+  SearchSummary summary_;
+  Profiler profiler_;
+  std::vector<llm::Request> requests_;
+  std::atomic<int> rounds_{0};
+};
+
+TEST_F(PromoteWinnersTest, AWinnerIsMeasuredBesideTheBestBeforeIt) {
+  const RunData data = Run("// @time 800\n");
+  ASSERT_THAT(data.promotions, SizeIs(1));
+  const PromotionRow& contest = data.promotions[0];
+  EXPECT_EQ(data.Find(contest.challenger)->name, "r1.i1.b1");
+  EXPECT_EQ(data.Find(contest.incumbent)->name, "seed");
+  EXPECT_TRUE(contest.promoted);
+  EXPECT_EQ(contest.gpu_uuid, "GPU-fake");
+  EXPECT_EQ(device_.pairs_taken(), 1);
+  EXPECT_EQ(summary_.best, "r1.i1.b1");
+  EXPECT_THAT(data.frontier[0].why, HasSubstr("beat seed side by side: 20.00% faster"));
+  EXPECT_TRUE(results::CheckStore(folder_.path() / "run"));
+}
+
+TEST_F(PromoteWinnersTest, ALuckyTimeDoesNotTakeTheFirstPlace) {
+  // Timed alone it looked faster than the seed's 1000 ns; side by side it is not.
+  const RunData data = Run("// @time 900\n// @pairtime 1100\n");
+  ASSERT_THAT(data.promotions, SizeIs(1));
+  EXPECT_FALSE(data.promotions[0].promoted);
+  EXPECT_EQ(data.promotions[0].outcome, eval::Contest::kSlower);
+  EXPECT_EQ(summary_.best, "seed");
+  EXPECT_EQ(data.Best()->name, "seed");
+  // It goes on behind its winner.
+  ASSERT_THAT(data.frontier, SizeIs(2));
+  EXPECT_EQ(data.Find(data.frontier[0].candidate)->name, "seed");
+  EXPECT_EQ(data.Find(data.frontier[1].candidate)->name, "r1.i1.b1");
+  EXPECT_THAT(data.frontier[1].why, HasSubstr("did not beat seed side by side"));
+}
+
+TEST_F(PromoteWinnersTest, AGainInsideTheNoiseIsNoGainOfTheSearch) {
+  device_.pair_noise = 0.2;
+  config_.rounds = 20;
+  config_.patience = 1;
+  const RunData data = Run("// @time 900\n// many words more than the seed has to say\n");
+  ASSERT_FALSE(data.promotions.empty());
+  EXPECT_EQ(data.promotions[0].outcome, eval::Contest::kTie);
+  EXPECT_FALSE(data.promotions[0].promoted);
+  EXPECT_THAT(summary_.reason, HasSubstr("converged: no gain in 2 rounds"));
+}
+
+TEST_F(PromoteWinnersTest, AChallengerThatFailsBesideTheIncumbentStaysBehindIt) {
+  const RunData data = Run("// @time 500\n// @pair trap\n");
+  ASSERT_THAT(data.promotions, SizeIs(1));
+  EXPECT_EQ(data.promotions[0].outcome, eval::Contest::kFault);
+  EXPECT_EQ(summary_.best, "seed");
+}
+
+TEST_F(PromoteWinnersTest, WhenTheFastestLosesTheNextOneHasItsChance) {
+  const RunData data = Run("// @time 700\n// @pairtime 1200\n", "// @time 800\n");
+  ASSERT_THAT(data.promotions, SizeIs(2));
+  EXPECT_FALSE(data.promotions[0].promoted);
+  EXPECT_TRUE(data.promotions[1].promoted);
+  EXPECT_EQ(summary_.best, "r1.i2.b1");
+}
+
+TEST_F(PromoteWinnersTest, WhoIsClearlySlowerThanTheNewFirstDoesNotChallengeIt) {
+  const RunData data = Run("// @time 700\n", "// @time 800\n");
+  ASSERT_THAT(data.promotions, SizeIs(1));
+  EXPECT_EQ(device_.pairs_taken(), 1);
+  EXPECT_EQ(summary_.best, "r1.i1.b1");
+}
+
+TEST_F(PromoteWinnersTest, NothingFasterNoContest) {
+  const RunData data = Run("// @time 1500\n");
+  EXPECT_THAT(data.promotions, IsEmpty());
+  EXPECT_EQ(device_.pairs_taken(), 0);
+}
+
+TEST_F(PromoteWinnersTest, ModelledTimesHaveNoContests) {
+  device_.measures = false;
+  const RunData data = Run("// @time 500\n");
+  EXPECT_THAT(data.promotions, IsEmpty());
+  EXPECT_EQ(summary_.best, "r1.i1.b1");
+}
+
+TEST_F(PromoteWinnersTest, ContestsTakeGpuSecondsOfTheLedger) {
+  config_.limits = {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 10000}};
+  const RunData data = Run("// @time 800\n");
+  const auto entry = std::find_if(data.ledger.begin(), data.ledger.end(), [](const auto& row) {
+    return row.key.starts_with("contest r1.i1.b1 seed");
+  });
+  ASSERT_NE(entry, data.ledger.end());
+  EXPECT_EQ(entry->kind, results::LedgerKind::kGpuSeconds);
+  EXPECT_GT(entry->reserved, 0);
+  ASSERT_TRUE(entry->settled);
+  EXPECT_LT(*entry->settled, entry->reserved);
+}
+
+TEST_F(PromoteWinnersTest, AContestThatTheBudgetRefusesIsSaid) {
+  // The two evaluations of the round fit, one after the other; the contest does not.
+  config_.limits = {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 10000}};
+  testing::ScratchFolder folder;
+  auto store =
+      results::Store::Create(folder.path(), MakeRunStart("run", task_, config_, "t"), clock_);
+  ASSERT_TRUE(store);
+  auto tree = RunTree::Open(**store);
+  ASSERT_TRUE(tree);
+  const auto draft = [](const std::string& directives) {
+    const auto program = codegen::MakeProgram(TinySource(directives), TinyPlan()).value();
+    results::ProgramDraft made;
+    made.source = program.source;
+    made.plan = program.plan_json;
+    made.identity = program.identity();
+    return made;
+  };
+  const auto evaluated = [](double ns) {
+    results::EvaluationRow row;
+    row.verdict.kind = eval::VerdictKind::kPass;
+    row.score = Nanoseconds(ns);
+    row.score_kind = results::TimeKind::kMeasured;
+    return row;
+  };
+  const auto seed = (*tree)->RecordSeed(draft(""));
+  ASSERT_TRUE(seed);
+  ASSERT_TRUE((*tree)->Conclude(*seed, evaluated(1000)));
+  const auto round = (*tree)->BeginRound(1);
+  results::IdeaDraft idea;
+  idea.title = "alpha";
+  idea.category = "memory access";
+  idea.number = idea.ordinal = 1;
+  const auto added = (*tree)->AddIdea(*round, *seed, CallId(), idea);
+  ASSERT_TRUE(added);
+  const auto candidate = (*tree)->Request(*added, 1);
+  ASSERT_TRUE(candidate);
+  ASSERT_TRUE((*tree)->Receive(candidate->id, draft("// @time 800\n")));
+  ASSERT_TRUE((*tree)->Conclude(candidate->id, evaluated(800)));
+  Ledger ledger(**store, {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 1}}, {});
+  const auto compare = [this](const auto& incumbent, const auto& challenger) {
+    return evaluator_->ComparePair(incumbent, challenger);
+  };
+  const PromoteParts parts{**tree, compare, ledger, observer_, true};
+  ASSERT_TRUE(PromoteWinners(parts, *round, {}));
+  EXPECT_EQ(device_.pairs_taken(), 0);
+  EXPECT_THAT((*tree)->data().promotions, IsEmpty());
+  ASSERT_THAT(observer_.lines(), SizeIs(1));
+  EXPECT_THAT(observer_.lines()[0], HasSubstr("r1.i1.b1 was not measured beside seed"));
+  EXPECT_TRUE(ledger.exhausted());
+
+  // With room for it, it is held, and a second call finds it held.
+  Ledger larger(**store, {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 1000}}, {});
+  const PromoteParts more{**tree, compare, larger, observer_, true};
+  ASSERT_TRUE(PromoteWinners(more, *round, {}));
+  ASSERT_TRUE(PromoteWinners(more, *round, {}));
+  EXPECT_EQ(device_.pairs_taken(), 1);
+  ASSERT_THAT((*tree)->data().promotions, SizeIs(1));
+  EXPECT_EQ((*tree)->Best()->name, "r1.i1.b1");
+}
+
+TEST_F(PromoteWinnersTest, AResumedRunRemembersWhoWon) {
+  config_.rounds = 1;
+  RunData data = Run("// @time 900\n// @pairtime 1100\n");
+  config_.rounds = 2;
+  data = Run("// @time 950\n// @pairtime 980\n");
+  // The second round's challenger met the seed, not the one that had lost to it.
+  ASSERT_THAT(data.promotions, SizeIs(2));
+  EXPECT_EQ(data.Find(data.promotions[1].incumbent)->name, "seed");
+  EXPECT_TRUE(data.promotions[1].promoted);
+  EXPECT_EQ(data.Find(data.promotions[1].challenger)->name, summary_.best);
+}
+
+TEST_F(PromoteWinnersTest, WhatAProfilerSaysOfTheFrontierStandsInTheNextPrompts) {
+  config_.rounds = 2;
+  std::atomic<int> profiled{0};
+  profiler_ = [&](const codegen::KernelProgram& program) -> Result<KernelProfile> {
+    ++profiled;
+    if (program.source.find("2000") != std::string::npos) {
+      return Fail(ErrorCode::kUnavailable, "counters are not permitted");
+    }
+    return KernelProfile{"DRAM 84% of peak\n", "all of it"};
+  };
+  const RunData data = Run("// @time 800\n");
+  EXPECT_EQ(data.FindCandidate("r1.i1.b1")->profile, "DRAM 84% of peak\n");
+  int told = 0;
+  for (const llm::Request& request : requests_) {
+    if (request.role != llm::Role::kIdea) continue;
+    if (request.messages[0].text.find("DRAM 84% of peak") != std::string::npos) ++told;
+  }
+  EXPECT_EQ(told, 2);  // the winner's and the seed's; the seed's of round 1 had none
+  // Only where a round follows: the last frontier seeds nothing.
+  EXPECT_EQ(profiled, static_cast<int>(std::count_if(
+                          data.frontier.begin(), data.frontier.end(),
+                          [&](const auto& row) { return data.Find(row.round)->index == 1; })));
+  EXPECT_TRUE(results::CheckStore(folder_.path() / "run"));
+}
+
+TEST_F(PromoteWinnersTest, WhatCannotBeProfiledGoesOnWithout) {
+  config_.rounds = 2;
+  profiler_ = [](const codegen::KernelProgram&) -> Result<KernelProfile> {
+    return Fail(ErrorCode::kUnavailable, "counters are not permitted");
+  };
+  const RunData data = Run("// @time 800\n");
+  EXPECT_EQ(summary_.rounds, 2);
+  EXPECT_TRUE(std::any_of(data.events.begin(), data.events.end(), [](const auto& event) {
+    return event.kind == "profile" &&
+           event.text.find("counters are not permitted") != std::string::npos;
+  }));
+}
+
+TEST(ContestOrderTest, TheLoserStandsBehindItsWinnerWhateverTheScoresSay) {
+  testing::RunBuilder run(1000);
+  run.Round(1);
+  run.Add("a", "seed", "one", 500);
+  run.Add("b", "seed", "two", 490);
+  run.Add("c", "seed", "three", 480);
+  RunData& data = run.data();
+  const auto contest = [&](const std::string& challenger, const std::string& incumbent,
+                           bool promoted) {
+    PromotionRow row;
+    row.challenger = data.FindCandidate(challenger)->id;
+    row.incumbent = data.FindCandidate(incumbent)->id;
+    row.promoted = promoted;
+    data.promotions.push_back(row);
+  };
+  EXPECT_EQ(data.Best()->name, "c");
+  contest("c", "seed", true);
+  contest("b", "c", true);
+  EXPECT_EQ(data.Best()->name, "b");
+  contest("a", "b", false);
+  EXPECT_EQ(data.Best()->name, "b");
+  Kernels kernels;
+  for (const CandidateRow& row : data.candidates) kernels.push_back(&row);
+  std::string order;
+  for (const CandidateRow* kernel : InOrder(data, kernels)) order += kernel->name + " ";
+  EXPECT_EQ(order, "b c a seed ");
+}
+
+}  // namespace
+}  // namespace grove::search
