@@ -31,6 +31,9 @@ std::string DescribeInput(const seeds::Tensor& tensor) {
     return fmt::format("{} matrices: {}, {:g} decimal orders", tensor.name,
                        seeds::Name(d.structure), d.a);
   }
+  if (d.kind == seeds::Distribution::Kind::kFile) {
+    return fmt::format("{} always the same (parameters)", tensor.name);
+  }
   return fmt::format("{} {}({:g}, {:g})", tensor.name, seeds::Name(d.kind), d.a, d.b);
 }
 

@@ -190,9 +190,23 @@ double SmallestNormal(DType dtype) {
                               : static_cast<double>(std::numeric_limits<float>::min());
 }
 
+}  // namespace
+
+seeds::Distribution DrawnDistribution(const Tensor& t) {
+  if (t.distribution.kind != seeds::Distribution::Kind::kFile) return t.distribution;
+  seeds::Distribution drawn;
+  drawn.kind =
+      IsFloat(t.dtype) ? seeds::Distribution::Kind::kNormal : seeds::Distribution::Kind::kConstant;
+  drawn.a = 0;
+  drawn.b = 0.1;
+  return drawn;
+}
+
+namespace {
+
 // What eval/cuda/kernels/support.cu wants to know of a distribution, in its order.
 std::string Recipe(const Tensor& t) {
-  const seeds::Distribution& d = t.distribution;
+  const seeds::Distribution d = DrawnDistribution(t);
   const bool floating = IsFloat(t.dtype);
   const double limit = floating ? LargestFinite(t.dtype) : std::numeric_limits<double>::max();
   const double low = std::ceil(d.a);

@@ -43,6 +43,10 @@ std::string HostUnit(const ExportedKernel& kernel, std::string_view kernels);
 // Whether the plan has library steps, so that the file needs cuBLAS.
 bool NeedsBlas(const ExportedKernel& kernel);
 
+// How an exported program makes an input, since it stands alone: what the task keeps in a file
+// (parameters) is drawn near the size of parameters, whole numbers there are 0.
+seeds::Distribution DrawnDistribution(const seeds::Tensor& t);
+
 struct CuUnitOptions {
   std::string self;        // the name under which the file will be saved: it includes itself
   bool with_main = false;  // with inputs, check and timing; else with what the PyTorch side calls

@@ -149,11 +149,11 @@ std::string PythonCase(const Case& c) {
   for (const Tensor& t : c.tensors) {
     const bool output = t.role == TensorRole::kOutput;
     if (!output && std::exchange(first, false)) type = codegen::TypeConstant(t.dtype, kPython);
-    tensors.push_back(fmt::format("_tensor(\"{}\", {}, {}, {}, (\"{}\", {}, {}))", t.name,
-                                  codegen::TypeConstant(t.dtype, kPython),
-                                  output ? "True" : "False", PythonList(t.shape),
-                                  seeds::Name(t.distribution.kind), PythonNumber(t.distribution.a),
-                                  PythonNumber(t.distribution.b)));
+    tensors.push_back(
+        fmt::format("_tensor(\"{}\", {}, {}, {}, (\"{}\", {}, {}))", t.name,
+                    codegen::TypeConstant(t.dtype, kPython), output ? "True" : "False",
+                    PythonList(t.shape), seeds::Name(DrawnDistribution(t).kind),
+                    PythonNumber(DrawnDistribution(t).a), PythonNumber(DrawnDistribution(t).b)));
   }
   return fmt::format(
       "    SimpleNamespace(\n        name=\"{}\", type={}, "
