@@ -2,13 +2,17 @@
 // evaluator, and what a candidate costs in bookkeeping as the run grows (docs/search.md has the
 // figures).
 //
-//   search_bench busy         share of the time in which the (one) timing stage is at work
-//   search_bench bookkeeping  10,000 candidates that cost nothing to write or to evaluate
+//   search_bench busy [SCALE]  share of the time in which the (one) timing stage is at work; SCALE
+//                              makes all durations longer, for a machine that others use as well
+//   search_bench bookkeeping   10,000 candidates that cost nothing to write or to evaluate: time of
+//                              the processor (all threads) and time on the clock
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <mutex>
 #include <thread>
 
@@ -99,9 +103,11 @@ class RoundObserver final : public Observer {
   void Line(std::string_view text) override {
     if (!text.starts_with("round ") || text.find(" done: ") == text.npos) return;
     ends.push_back(Now());
+    processor.push_back(static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
   }
   void Update(const LiveState&) override {}
   std::vector<Moment> ends;
+  std::vector<double> processor;  // s
 };
 
 template <typename T>
@@ -113,7 +119,7 @@ T Must(Result<T> result) {
   return *std::move(result);
 }
 
-int Busy() {
+int Busy(int scale) {
   SearchConfig config;
   config.task = "tiny";
   config.rounds = 4;
@@ -123,9 +129,13 @@ int Busy() {
   const seeds::Task task = testing::TinyTask();
   SlowCompiler compiler;
   SlowDevice device;
+  compiler.delay *= scale;
+  device.check *= scale;
+  device.time *= scale;
+  const milliseconds reply = scale * milliseconds(200);
   std::atomic<int> counter{0};
   testing::ScriptedClient client([&](const llm::Request& request) -> Result<std::string> {
-    std::this_thread::sleep_for(milliseconds(200));
+    std::this_thread::sleep_for(reply);
     return Answer(request, counter);
   });
   testing::ScratchFolder folder;
@@ -139,10 +149,10 @@ int Busy() {
   const double wall = Seconds(device.first, device.last);
   fmt::print(
       "{} timings of {} ms in {:.2f} s: the timing stage is busy {:.1f}% of the time\n"
-      "(replies after 200 ms, compiling 10 ms a case, checks 2 ms a case; {} rounds, so {} "
-      "times the pipeline ran empty for want of a frontier)\n",
-      device.timings - 1, device.time.count(), wall, 100 * device.busy / wall, config.rounds,
-      config.rounds - 1);
+      "(replies after {} ms, compiling {} ms a case, checks {} ms a case; {} rounds, so {} times "
+      "the pipeline ran empty for want of a frontier)\n",
+      device.timings - 1, device.time.count(), wall, 100 * device.busy / wall, reply.count(),
+      compiler.delay.count(), device.check.count(), config.rounds, config.rounds - 1);
   return device.busy / wall >= 0.9 ? 0 : 1;
 }
 
@@ -171,18 +181,22 @@ int Bookkeeping(int candidates, bool survive_power_loss) {
   const SearchParts parts{task, *evaluator, device, client, *store, observer};
   config.patience = 1000;
   Must(RunSearch(parts, config, {}));
-  const auto cost = [&](std::size_t from, std::size_t to) {
-    return 1e3 * Seconds(observer.ends[from], observer.ends[to]) /
-           static_cast<double>((to - from) * static_cast<std::size_t>(per_round));
-  };
   const std::size_t rounds = observer.ends.size() - 1;
-  const std::size_t thousand = static_cast<std::size_t>((1000 + per_round - 1) / per_round);
-  fmt::print(
-      "{} candidates, {}: {:.3f} ms each in the first thousand, {:.3f} ms in the last, {:.3f} "
-      "ms over all\n",
-      rounds * static_cast<std::size_t>(per_round),
-      survive_power_loss ? "synced to disk" : "written without a sync", cost(0, thousand),
-      cost(rounds - thousand, rounds), cost(0, rounds));
+  const auto thousand = static_cast<std::size_t>((1000 + per_round - 1) / per_round);
+  // ms a candidate, of the rounds from..to
+  const auto cost = [&](std::size_t from, std::size_t to, bool processor) {
+    const double seconds = processor ? observer.processor[to] - observer.processor[from]
+                                     : Seconds(observer.ends[from], observer.ends[to]);
+    return 1e3 * seconds / static_cast<double>((to - from) * static_cast<std::size_t>(per_round));
+  };
+  fmt::print("{} candidates, {}\n", rounds * static_cast<std::size_t>(per_round),
+             survive_power_loss ? "synced to disk" : "written without a sync");
+  for (const bool processor : {true, false}) {
+    fmt::print(
+        "{}: {:.3f} ms each in the first thousand, {:.3f} ms in the last, {:.3f} ms over all\n",
+        processor ? "processor" : "clock    ", cost(0, thousand, processor),
+        cost(rounds - thousand, rounds, processor), cost(0, rounds, processor));
+  }
   return 0;
 }
 
@@ -191,11 +205,11 @@ int Bookkeeping(int candidates, bool survive_power_loss) {
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
-  if (what == "busy") return grove::search::Busy();
+  if (what == "busy") return grove::search::Busy(argc > 2 ? std::max(1, std::atoi(argv[2])) : 1);
   if (what == "bookkeeping") {
     const int candidates = argc > 2 ? std::atoi(argv[2]) : 10000;
     return grove::search::Bookkeeping(candidates, argc > 3 && std::strcmp(argv[3], "sync") == 0);
   }
-  std::fprintf(stderr, "usage: search_bench busy | bookkeeping [CANDIDATES] [sync]\n");
+  std::fprintf(stderr, "usage: search_bench busy [SCALE] | bookkeeping [CANDIDATES] [sync]\n");
   return 2;
 }

@@ -74,11 +74,6 @@ void AddBenchOptions(CLI::App& app, WorkbenchOptions& bench) {
       ->capture_default_str();
 }
 
-void AddConfigFile(CLI::App& app, SettingSources& sources) {
-  app.add_option("--config", sources.file,
-                 "configuration file (default: grove.toml if it is here)");
-}
-
 // A flag for every setting of the table whose key begins with `prefix`, but for those that the
 // command has already. Budgets of parts are left out of the help, which has one screen.
 void AddSettings(CLI::App& app, const std::string& prefix) {
@@ -131,9 +126,15 @@ int Dispatch(int argc, const char* const* argv) {
       ->envname("GROVE_CACHE")
       ->option_text("DIR ($GROVE_CACHE)");
   app.add_option("--jobs", common.bench.jobs, "parallel compilations (default: cores)")
-      ->check(CLI::Range(1, 256));
+      ->envname("GROVE_JOBS")
+      ->check(CLI::Range(1, 256))
+      ->option_text("N ($GROVE_JOBS)");
+  std::filesystem::path config_file;
+  app.add_option("--config", config_file, "configuration file (default: grove.toml if it is here)")
+      ->envname("GROVE_CONFIG")
+      ->option_text("FILE ($GROVE_CONFIG)");
   app.add_flag("--json", common.json, "print one JSON document");
-  app.add_flag("-q,--quiet", common.quiet, "no progress");
+  app.add_flag("-q,--quiet", common.quiet, "no progress")->envname("GROVE_QUIET");
   app.fallthrough();
 
   RunOptions run;
@@ -144,16 +145,15 @@ int Dispatch(int argc, const char* const* argv) {
   run_app->add_option("--batch", run.batch, "file with tasks, weights and limits (docs/search.md)")
       ->check(CLI::ExistingFile);
   run_app->add_option("--name", run.name, "name of the run (default: TASK-N)");
-  AddConfigFile(*run_app, run.settings);
   run_app->add_flag("--screen{1}")
       ->description("run every candidate in the emulator before it reaches a GPU");
+  run_app
+      ->add_option_function<std::vector<std::string>>(
+          "--goal", [](const std::vector<std::string>&) {},
+          "ends the run when met: 'case n512 < 5000us', '2x over seed', '90% of floor'")
+      ->allow_extra_args(false);
   AddSettings(*run_app, "");
   run_app->add_flag("--dry-run", run.dry_run, "say what it would spend, and stop");
-
-  run_app
-      ->add_option("--goal", run.config.goals,
-                   "ends the run when met: 'case n512 < 5000us', '2x over seed', '90% of floor'")
-      ->allow_extra_args(false);
   const SteerApp steer(app);
   const PackageApp package(app);
 
@@ -164,7 +164,6 @@ int Dispatch(int argc, const char* const* argv) {
 
   ModelsOptions models;
   auto* models_app = app.add_subcommand("models", "the models configured, and whether they answer");
-  AddConfigFile(*models_app, models.settings);
   AddSettings(*models_app, "model");
   AddSettings(*models_app, "base_url");
   models_app->add_flag("!--no-ping", models.ping, "ask them nothing");
@@ -298,7 +297,33 @@ int Dispatch(int argc, const char* const* argv) {
     fmt::print(stderr, "grove: {}{} (grove --help)\n", message, Suggestion(app, arguments));
     return kExitBadInput;
   }
+  auto from_file = ReadProgramSettings(config_file);
+  if (!from_file) {
+    fmt::print(stderr, "grove: {}\n", from_file.error().message);
+    return ExitCodeOf(from_file.error());
+  }
+  // What neither a flag nor the environment has said. Of the options of one name only those of the
+  // command that was given count.
+  const auto unsaid = [&](const char* flag) {
+    const auto given = [&](const CLI::App& level) {
+      const CLI::Option* option = level.get_option_no_throw(flag);
+      return option != nullptr && option->count() > 0;
+    };
+    const auto parsed = app.get_subcommands();
+    return !given(app) && std::none_of(parsed.begin(), parsed.end(),
+                                       [&](const CLI::App* sub) { return given(*sub); });
+  };
+  if (from_file->runs && unsaid("--runs")) runs = *from_file->runs;
+  if (from_file->tasks && unsaid("--tasks")) common.bench.tasks = *from_file->tasks;
+  if (from_file->cache && unsaid("--cache")) common.bench.cache = *from_file->cache;
+  if (from_file->jobs && unsaid("--jobs")) common.bench.jobs = *from_file->jobs;
+  if (from_file->quiet && unsaid("--quiet")) common.quiet = *from_file->quiet;
+  if (from_file->python && unsaid("--python")) baseline.python = *from_file->python;
+  // `run` takes these two with the rest of a search's settings.
+  if (from_file->device && unsaid("--device")) common.bench.device = *from_file->device;
+  if (from_file->gpu && unsaid("--gpu")) common.bench.gpu = *from_file->gpu;
   common.runs = runs;
+  run.settings.file = models.settings.file = config_file;
 
   const Interrupt interrupt;
   common.stop = interrupt.token();

@@ -87,7 +87,7 @@ Result<std::unique_ptr<llm::Client>> MakeClients(const search::SearchConfig& con
     if (models[i].name == "playbook") {
       client = llm::MakePlaybookClient(ShareFolder("playbook"));
     } else if (models[i].name == "mailbox") {
-      client = llm::MakeMailboxClient(run / "mailbox", clock);
+      client = llm::MakeMailboxClient(run / "mailbox", clock, log);
     } else {
       if (transport == nullptr) {
         auto made =

@@ -31,7 +31,10 @@ std::string StemOf(const std::filesystem::path& path) {
   return name.substr(0, name.find('.'));
 }
 
-Status CheckMailboxReply(const std::filesystem::path& folder, const std::filesystem::path& file) {
+Status CheckMailboxReply(const std::filesystem::path& folder, std::filesystem::path file) {
+  // A bare name is one of the mailbox's, unless a file here has it.
+  std::error_code error;
+  if (!file.has_parent_path() && !std::filesystem::exists(file, error)) file = folder / file;
   auto waiting = llm::ListWaiting(folder);
   if (!waiting) return Failure(std::move(waiting.error()));
   const std::filesystem::path prompt = folder / (StemOf(file) + ".prompt.md");

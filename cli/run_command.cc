@@ -24,6 +24,7 @@
 #include "cli/terminal.h"
 #include "codegen/program.h"
 #include "eval/device_group.h"
+#include "ideas/knowledge.h"
 #include "llm/playbook_client.h"
 #include "llm/pricing.h"
 #include "results/format.h"
@@ -118,10 +119,21 @@ class ClientLog {
   search::Observer* observer_ = nullptr;
 };
 
-bool UsesPlaybook(const search::SearchConfig& config) {
+bool Uses(const search::SearchConfig& config, std::string_view name) {
   const auto models = search::ModelsOf(config);
   return std::any_of(models.begin(), models.end(),
-                     [](const auto& model) { return model.name == "playbook"; });
+                     [&](const auto& model) { return model.name == name; });
+}
+bool UsesPlaybook(const search::SearchConfig& config) { return Uses(config, "playbook"); }
+
+// A mailbox waits in silence otherwise, and nobody knows for what.
+void SayWhereAnswersBelong(search::Observer& observer, const search::SearchConfig& config,
+                           const std::filesystem::path& runs, const std::string& name) {
+  if (!config.replay.empty() || !Uses(config, "mailbox")) return;
+  observer.Line(fmt::format(
+      "the mailbox is {}: each NNNN.prompt.md there waits for NNNN.reply.md; `grove mailbox {}` "
+      "lists them, --check FILE tries a reply. Ctrl-C and `grove resume {}` lose nothing.",
+      (runs / name / "mailbox").string(), name, name));
 }
 
 // A limit on dollars can be kept only where every model has a price.
@@ -231,6 +243,7 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
     search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client, store, observer};
     parts.profiler = ProfilerOf(bench, config.seed);
     parts.elsewhere = elsewhere.get();
+    SayWhereAnswersBelong(observer, config, common.runs, name);
     log.To(&observer);
     auto done = search::RunSteered(parts, config, common.stop);
     log.To(nullptr);
@@ -274,7 +287,8 @@ int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, in
                   const Common& common) {
   search::SearchConfig config = whole;
   const SystemClock clock;
-  auto client = MakeClients(config, common.runs / name, clock);
+  ClientLog log;
+  auto client = MakeClients(config, common.runs / name, clock, log.sink());
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
   if (!bench) return Complain(bench.error());
@@ -299,7 +313,10 @@ int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, in
                                   *(*bench)->device, **client,
                                   **store,           observer,
                                   nullptr,           ProfilerOf(**bench, config.seed)};
+  SayWhereAnswersBelong(observer, config, common.runs, name);
+  log.To(&observer);
   auto summary = search::RunSteered(parts, config, common.stop);
+  log.To(nullptr);
   if (!summary) return Complain(summary.error());
   if (summary->status != results::RunStatus::kFinished) return kExitInterrupted;
   // It has ended.
@@ -422,7 +439,11 @@ int RunCommand(const RunOptions& options, const Common& common) {
         config.tasks.empty() ? seeds::DefaultTasksFolder() : std::filesystem::path(config.tasks),
         config.task);
     if (!task) return Complain(task.error());
-    const search::Estimate estimate = search::EstimateSpend(*task, config);
+    auto selected = seeds::SelectCases(*task, config.suite, config.cases);
+    if (!selected) return Complain(selected.error());
+    auto library = ideas::Library::Load();
+    if (!library) return Complain(library.error());
+    const search::Estimate estimate = search::EstimateSpend(*selected, config, *library);
     if (common.json) {
       fmt::print("{}\n", EstimateJson(estimate).dump(2));
     } else {

@@ -17,6 +17,24 @@ namespace {
 
 constexpr const char* kFileName = "grove.toml";
 
+// Settings of the program that no search has. One per line.
+struct ProgramRow {
+  const char* key;
+  const char* value;  // shown by the template
+  const char* help;
+};
+constexpr ProgramRow kProgram[] = {
+    {"runs", "runs", "folder of the runs"},
+    {"cache", "", "folder of the compile cache (default: ~/.cache/grove)"},
+    {"jobs", "0", "parallel compilations; 0: as many as there are cores"},
+    {"quiet", "0", "1: no progress"},
+    {"python", "", "the interpreter that has PyTorch, for `grove baseline --torch`"},
+};
+bool IsOfTheProgram(std::string_view key) {
+  return std::any_of(std::begin(kProgram), std::end(kProgram),
+                     [&](const ProgramRow& row) { return key == row.key; });
+}
+
 struct Place {
   std::string file;
   Failure Bad(const toml::node& node, std::string_view what,
@@ -30,6 +48,7 @@ std::optional<std::string> TextOf(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return std::to_string(number->get());
   if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
+  if (const auto* flag = node.as_boolean()) return std::string(flag->get() ? "1" : "0");
   if (const auto* list = node.as_array()) {
     std::string joined;
     for (const toml::node& entry : *list) {
@@ -45,6 +64,7 @@ Status ReadTable(const Place& place, const toml::table& table, const std::string
                  search::SearchConfig& config) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
+    if (IsOfTheProgram(key)) continue;  // ReadProgramSettings
     if (const toml::table* inner = node.as_table()) {
       if (auto read = ReadTable(place, *inner, key + ".", config); !read) return read;
       continue;
@@ -121,10 +141,9 @@ Result<search::ModelSpec> ReadModel(const Place& place, const toml::table& table
   return model;
 }
 
-Status ReadConfigFile(const std::filesystem::path& path, search::SearchConfig& config) {
+Result<toml::table> ParseFile(const std::filesystem::path& path) {
   auto text = ReadFile(path);
   if (!text) return Fail(std::move(text.error()), "the configuration file");
-  const Place place{path.string()};
   toml::parse_result parsed = toml::parse(*text, path.string());
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
@@ -132,7 +151,14 @@ Status ReadConfigFile(const std::filesystem::path& path, search::SearchConfig& c
         ErrorCode::kInvalidInput,
         fmt::format("{}:{}: {}", path.string(), error.source().begin.line, error.description()));
   }
-  toml::table& table = parsed.table();
+  return std::move(parsed.table());
+}
+
+Status ReadConfigFile(const std::filesystem::path& path, search::SearchConfig& config) {
+  auto parsed = ParseFile(path);
+  if (!parsed) return Failure(std::move(parsed.error()));
+  const Place place{path.string()};
+  toml::table& table = *parsed;
   if (const toml::array* models = table["model"].as_array()) {
     for (const toml::node& entry : *models) {
       const toml::table* fields = entry.as_table();
@@ -153,7 +179,44 @@ void TakeOver(std::string_view key, search::SearchConfig& config) {
 
 }  // namespace
 
+Result<ProgramSettings> ReadProgramSettings(const std::filesystem::path& file) {
+  ProgramSettings settings;
+  const std::filesystem::path path = file.empty() ? kFileName : file;
+  std::error_code error;
+  if (file.empty() && !std::filesystem::exists(path, error)) return settings;
+  auto table = ParseFile(path);
+  if (!table) return Failure(std::move(table.error()));
+  const Place place{path.string()};
+  const struct {
+    const char* key;
+    std::optional<std::string> ProgramSettings::*member;
+  } texts[] = {{"runs", &ProgramSettings::runs},     {"tasks", &ProgramSettings::tasks},
+               {"cache", &ProgramSettings::cache},   {"python", &ProgramSettings::python},
+               {"device", &ProgramSettings::device}, {"gpu", &ProgramSettings::gpu}};
+  for (const auto& [name, node] : *table) {
+    const std::string_view key = name.str();
+    for (const auto& row : texts) {
+      if (key != row.key) continue;
+      if (!node.is_string()) return place.Bad(node, std::string(key) + " must be text");
+      settings.*row.member = node.as_string()->get();
+    }
+    const std::string text = TextOf(node).value_or("");
+    if (key == "jobs") {
+      const int jobs = node.value<int>().value_or(-1);
+      if (!node.is_integer() || jobs < 0 || jobs > 256) {
+        return place.Bad(node, "jobs must be a whole number from 0 to 256");
+      }
+      settings.jobs = jobs;
+    } else if (key == "quiet") {
+      if (text != "0" && text != "1") return place.Bad(node, "quiet must be true or false");
+      settings.quiet = text == "1";
+    }
+  }
+  return settings;
+}
+
 std::string FlagOf(std::string_view key) {
+  if (key == "goals") return "--goal";
   if (key == "budget.tokens") return "--budget";
   std::string flag = "--" + std::string(key);
   std::replace_if(
@@ -204,6 +267,12 @@ std::string ConfigTemplate() {
       "# before the environment, the environment before this file. Keys of endpoints never stand\n"
       "# here: they are read from the environment.\n\n";
   std::string section;
+  for (const ProgramRow& row : kProgram) {
+    text += fmt::format("# {}: {} {}\n", row.help, FlagOf(row.key), VariableOf(row.key));
+    const bool number = std::string_view(row.value) == "0";
+    text += number ? fmt::format("#{} = {}\n", row.key, row.value)
+                   : fmt::format("#{} = \"{}\"\n", row.key, row.value);
+  }
   for (const search::Setting& setting : search::Settings()) {
     if (setting.key == "task" || setting.key == "replay") continue;
     const std::size_t dot = setting.key.rfind('.');

@@ -108,7 +108,7 @@ ordered_json SpendJson(const search::Spend& spend) {
   json["calls"] = spend.calls;
   json["tokens_in"] = spend.tokens_in;
   json["tokens_out"] = spend.tokens_out;
-  json["tokens"] = spend.tokens_in + spend.tokens_out;
+  json["tokens"] = spend.tokens;
   json["dollars"] = spend.dollars ? ordered_json(*spend.dollars) : ordered_json("unknown");
   json["evaluations"] = spend.evaluations;
   return json;
@@ -185,27 +185,32 @@ ordered_json LedgerJson(const results::RunData& data, const search::SearchConfig
 }
 
 std::string EstimateText(const search::Estimate& estimate) {
-  std::string text = fmt::format("{:<12} {:>16} {:>16}\n", "", "expected", "at most");
-  const auto row = [&](std::string_view name, double expected, double largest) {
-    text += fmt::format("{:<12} {:>16} {:>16}\n", name, Amount(expected), Amount(largest));
+  std::string text =
+      fmt::format("{:<12} {:>16} {:>16} {:>16}\n", "", "expected", "no failures", "at most");
+  const auto row = [&](std::string_view name, auto amount) {
+    text += fmt::format("{:<12} {:>16} {:>16} {:>16}\n", name, amount(estimate.expected),
+                        amount(estimate.calm), amount(estimate.largest));
   };
-  const auto& [expected, largest] = estimate;
-  row("calls", static_cast<double>(expected.calls), static_cast<double>(largest.calls));
-  row("tokens in", static_cast<double>(expected.tokens_in), static_cast<double>(largest.tokens_in));
-  row("tokens out", static_cast<double>(expected.tokens_out),
-      static_cast<double>(largest.tokens_out));
-  row("tokens", static_cast<double>(expected.tokens_in + expected.tokens_out),
-      static_cast<double>(largest.tokens_in + largest.tokens_out));
-  row("evaluations", static_cast<double>(expected.evaluations),
-      static_cast<double>(largest.evaluations));
-  text += fmt::format("{:<12} {:>16} {:>16}\n", "dollars", Dollars(expected.dollars),
-                      Dollars(largest.dollars));
+  using search::Spend;
+  const auto count = [](std::int64_t Spend::*field) {
+    return [field](const Spend& spend) { return Amount(static_cast<double>(spend.*field)); };
+  };
+  row("calls", count(&Spend::calls));
+  row("tokens in", count(&Spend::tokens_in));
+  row("tokens out", count(&Spend::tokens_out));
+  row("tokens", count(&Spend::tokens));
+  row("evaluations", count(&Spend::evaluations));
+  row("dollars", [](const Spend& spend) { return Dollars(spend.dollars); });
+  text +=
+      "\nat most: every reply as long as allowed, every attempt but the last failing and billed; "
+      "a limit\n(--budget 7M, --budget-dollars 20) is never passed\n";
   return text;
 }
 
 ordered_json EstimateJson(const search::Estimate& estimate) {
   ordered_json json;
   json["expected"] = SpendJson(estimate.expected);
+  json["without_failures"] = SpendJson(estimate.calm);
   json["largest"] = SpendJson(estimate.largest);
   return json;
 }

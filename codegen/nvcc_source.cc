@@ -166,7 +166,10 @@ class Annotator {
         call |= !equals;
         i = PastMatching(i, "(", ")") - 1;
       } else if (t.Is("=")) {
-        equals |= !tokens_[i - 1].IsName("operator");
+        // Not those of `operator=` and `operator==`.
+        const bool named =
+            tokens_[i - 1].IsName("operator") || (i > 1 && tokens_[i - 2].IsName("operator"));
+        equals |= !named;
       } else if (t.Is(";")) {
         break;
       } else if (t.Is("}")) {
@@ -177,7 +180,7 @@ class Annotator {
           at_ = i + 1;
           return true;
         }
-        if (type && !call && !equals) {
+        if (type && !enumeration && !call && !equals) {
           scopes_.push_back(Scope::kClass);
           at_ = i + 1;
           return true;

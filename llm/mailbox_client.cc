@@ -24,6 +24,8 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto kLook = 200ms;
+// A reply that nobody has touched for so long is one whose mark was forgotten.
+constexpr auto kForgotten = 5s;
 constexpr std::uintmax_t kReplyLimit = std::uintmax_t{16} << 20;
 constexpr std::string_view kPromptSuffix = ".prompt.md";
 
@@ -139,7 +141,8 @@ Result<std::optional<std::string>> TakeReply(const fs::path& path) {
 
 class MailboxClient final : public Client {
  public:
-  MailboxClient(fs::path folder, const Clock& clock) : folder_(std::move(folder)), clock_(clock) {}
+  MailboxClient(fs::path folder, const Clock& clock, MailboxLog log)
+      : folder_(std::move(folder)), clock_(clock), log_(std::move(log)) {}
 
   std::string_view name() const override { return "mailbox"; }
 
@@ -153,6 +156,9 @@ class MailboxClient final : public Client {
     std::mutex mutex;
     std::condition_variable_any waiting;
     std::unique_lock lock(mutex);
+    bool told = false;
+    bool reminded = false;
+    auto touched = start;
     while (true) {
       std::error_code error;
       const auto size = fs::file_size(*path, error);
@@ -162,9 +168,21 @@ class MailboxClient final : public Client {
         if (!error && look != seen) {
           auto text = TakeReply(*path);
           if (!text) return Fail(std::move(text.error()));
-          if (*text) return Answered(request, std::move(**text), clock_.Now() - start);
+          if (*text) {
+            if (told) Log("mailbox: took {}", path->filename().string());
+            return Answered(request, std::move(**text), clock_.Now() - start);
+          }
           seen = look;
+          touched = clock_.Now();
+        } else if (!error && !reminded && clock_.Now() - touched >= kForgotten) {
+          reminded = true;
+          Log("mailbox: {} is not taken yet: its last line is not {}", path->string(), kEndOfReply);
         }
+      }
+      if (!told) {
+        told = true;
+        Log("mailbox: waits for {} (an answer to {}.prompt.md, {})", path->string(),
+            path->stem().stem().string(), Name(request.role));
       }
       if (stop.stop_requested()) {
         if (request.meter != nullptr) request.meter->Ended(false);  // nobody bills a wait
@@ -175,6 +193,11 @@ class MailboxClient final : public Client {
   }
 
  private:
+  template <typename... Parts>
+  void Log(fmt::format_string<Parts...> text, Parts&&... parts) const {
+    if (log_) log_(fmt::format(text, std::forward<Parts>(parts)...));
+  }
+
   // The reply's path, once the prompt's file is there.
   Result<fs::path> Post(const Request& request) {
     const std::string hash = HashOf(request);
@@ -239,6 +262,7 @@ class MailboxClient final : public Client {
 
   const fs::path folder_;
   const Clock& clock_;
+  const MailboxLog log_;
   std::mutex mutex_;
   // Guarded by mutex_.
   bool known_ = false;  // the folder was read
@@ -248,8 +272,9 @@ class MailboxClient final : public Client {
 
 }  // namespace
 
-std::unique_ptr<Client> MakeMailboxClient(std::filesystem::path folder, const Clock& clock) {
-  return std::make_unique<MailboxClient>(std::move(folder), clock);
+std::unique_ptr<Client> MakeMailboxClient(std::filesystem::path folder, const Clock& clock,
+                                          MailboxLog log) {
+  return std::make_unique<MailboxClient>(std::move(folder), clock, std::move(log));
 }
 
 Result<std::vector<MailboxEntry>> ListWaiting(const std::filesystem::path& folder) {

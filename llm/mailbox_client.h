@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,9 +32,13 @@ inline constexpr std::string_view kEndOfReply = "<!-- end of reply -->";
 // the folder. `clock` must outlive it. Complete waits as long as it takes, looking every 200 ms,
 // and writes nothing while it waits. Usage is estimated, the model is "mailbox". The same request
 // asked again (role, seed, max_tokens, messages, stop) gets the same file and its reply. A reply
-// longer than max_tokens by our estimate is taken whole: nothing was paid for it. A reply above 16
-// MiB or no UTF-8 is cleaned or refused (kInvalidInput).
-std::unique_ptr<Client> MakeMailboxClient(std::filesystem::path folder, const Clock& clock);
+// longer than max_tokens by our estimate is taken whole: nothing was paid for it. What is no UTF-8
+// in a reply is replaced; one above 16 MiB is refused (kInvalidInput). `log` is told, on the
+// caller's thread, of every prompt that begins to wait and in which file its answer belongs, of a
+// reply that has stood for 5 s without its end mark, and of each that was taken.
+using MailboxLog = std::function<void(std::string_view)>;
+std::unique_ptr<Client> MakeMailboxClient(std::filesystem::path folder, const Clock& clock,
+                                          MailboxLog log = {});
 
 struct MailboxEntry {
   int number = 0;

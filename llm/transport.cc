@@ -547,7 +547,7 @@ class Transport::Impl {
     if (now + wait >= *call.deadline) return give_up("; no time is left for another attempt");
     if (call.request.meter != nullptr && !call.request.meter->Again(billed)) {
       Error error = std::move(failure.error);
-      error.message += "; the budget leaves nothing for another attempt";
+      error.message += "; nothing is left to pay for another attempt";
       Finish(call, Fail(std::move(error), endpoint.name));
       return;
     }

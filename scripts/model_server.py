@@ -28,8 +28,8 @@ def model_file():
 def start():
     params = xllamacpp.CommonParams()
     params.model.path = model_file()
-    params.n_ctx = 16384
-    params.n_parallel = 2
+    params.n_ctx = 8192
+    params.n_parallel = 1  # one slot: what two prompts share is read once
     params.cpuparams.n_threads = 2
     params.warmup = False
     params.port = 0

@@ -78,6 +78,8 @@ constexpr TextField kTexts[] = {
 
 constexpr const char* kCasesHelp =
     "scored or extra cases that count (default: the suite's scored ones)";
+constexpr const char* kGoalsHelp =
+    "ends the run when all are met: 'case n512 < 5000us', '2x over seed', '90% of floor'";
 constexpr const char* kSeedHelp = "of inputs and samples";
 
 struct KindHelp {
@@ -400,6 +402,7 @@ std::vector<Setting> Settings(const SearchConfig& config) {
     settings.push_back({field.name, field.help, config.*field.member});
   }
   settings.push_back({"cases", kCasesHelp, fmt::format("{}", fmt::join(config.cases, ","))});
+  settings.push_back({"goals", kGoalsHelp, fmt::format("{}", fmt::join(config.goals, ","))});
   for (const IntField& field : kInts) {
     settings.push_back({field.name, field.help, std::to_string(config.*field.member)});
   }
@@ -436,8 +439,8 @@ Status Set(SearchConfig& config, std::string_view key, std::string_view text) {
     config.*field.member = value;
     return {};
   }
-  if (key == "cases") {
-    config.cases = SplitList(text);
+  if (key == "cases" || key == "goals") {
+    (key == "cases" ? config.cases : config.goals) = SplitList(text);
     return {};
   }
   if (key == "seed") {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "ideas/knowledge.h"
 #include "search/config.h"
 #include "seeds/task.h"
 
@@ -14,20 +15,28 @@ struct Spend {
   std::int64_t calls = 0;
   std::int64_t tokens_in = 0;
   std::int64_t tokens_out = 0;
+  // Of both; less than their sum where a limit binds the two together.
+  std::int64_t tokens = 0;
   std::int64_t evaluations = 0;
   std::optional<double> dollars;  // none = a price is unknown
 };
 
 struct Estimate {
-  // One reply per question, half the repair turns, replies of the usual length.
+  // One reply per question, half the repair turns, prompts and replies of the usual length.
   Spend expected;
-  // Every repair turn, every repeated question, every reply as long as it may be, prompts that
-  // carry programs as long as those replies; then cut to the limits, which the ledger keeps.
+  // No attempt fails: every question and repair turn is asked, every reply is as long as it may be,
+  // every prompt carries programs as long as those replies, and a prompt's byte is a token.
+  Spend calm;
+  // The same with every attempt but the last failing, billed in full each time (kMostPaid attempts
+  // of a call in model_calls.h). A bound of what one session books, by the ledger's own counts; not
+  // in it are hints given while the run goes on, programs of more than 8 bytes per token of the
+  // longest reply, and a provider that counts more than it was allowed. A run that was interrupted
+  // may ask the questions again that were in flight.
   Spend largest;
 };
 
-// REQUIRES: a valid configuration. Prompts are the task's contract and seed beside a fixed part
-// (measured on the tasks at hand: docs/models.md); a repeated attempt after an outage is not in it.
-Estimate EstimateSpend(const seeds::Task& task, const SearchConfig& config);
+// Each is cut to the limits, which the ledger keeps. REQUIRES: a valid configuration.
+Estimate EstimateSpend(const seeds::Task& task, const SearchConfig& config,
+                       const ideas::Library& library);
 
 }  // namespace grove::search

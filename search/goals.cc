@@ -217,6 +217,24 @@ std::vector<NamedTime> SeedTimes(const RunData& data) {
   return times;
 }
 
+namespace {
+
+// The baselines that a goal means: the one of that name; else its variant of the class that the
+// task demands ("cublas" of an fp32 task is "cublas_fp32"); else every variant of it.
+std::set<std::string> Meant(const std::string& wanted, const std::vector<NamedTime>& known,
+                            const std::string& demanded) {
+  std::set<std::string> variants;
+  for (const NamedTime& base : known) {
+    if (base.name == wanted) return {wanted};
+    if (base.name.starts_with(wanted + "_")) variants.insert(base.name);
+  }
+  const std::string of_class = wanted + "_" + demanded;
+  if (variants.contains(of_class)) return {of_class};
+  return variants;
+}
+
+}  // namespace
+
 GoalProgress Judge(const Goal& goal, const RunData& data, std::span<const NamedTime> baselines) {
   GoalProgress progress;
   progress.goal = goal;
@@ -243,11 +261,12 @@ GoalProgress Judge(const Goal& goal, const RunData& data, std::span<const NamedT
       for (const results::BaselineRow& row : data.baselines) {
         known.push_back({row.name, row.case_name, row.time, TimeKind::kMeasured});
       }
+      const std::set<std::string> meant = Meant(goal.baseline, known, data.task.demanded);
       bool other_kind = false;
       const auto ratio = Mean(subject.times, [&](const CaseTimeRow& row) {
         std::optional<double> best;
         for (const NamedTime& base : known) {
-          if (base.name != goal.baseline || base.case_name != row.case_name) continue;
+          if (!meant.contains(base.name) || base.case_name != row.case_name) continue;
           other_kind |= base.kind != kind;
           if (base.kind == kind && (!best || base.time / row.time < *best)) {
             best = base.time / row.time;
@@ -264,7 +283,7 @@ GoalProgress Judge(const Goal& goal, const RunData& data, std::span<const NamedT
                 ? fmt::format("{} is {} and the run's times are {}: not comparable", goal.baseline,
                               kind == TimeKind::kMeasured ? "modelled" : "measured",
                               results::Name(kind))
-            : unique.contains(goal.baseline)
+            : !meant.empty()
                 ? fmt::format("{} has no time for every case", goal.baseline)
                 : UnknownName("baseline", goal.baseline, names) + " (grove baseline measures it)";
         return progress;
@@ -272,7 +291,8 @@ GoalProgress Judge(const Goal& goal, const RunData& data, std::span<const NamedT
       progress.reached = *ratio / goal.ratio;
       progress.met = *ratio >= goal.ratio;
       progress.text = fmt::format("{} {} at {}, wanted {}", results::FormatRatio(*ratio),
-                                  goal.baseline, now, results::FormatRatio(goal.ratio));
+                                  meant.size() == 1 ? *meant.begin() : goal.baseline, now,
+                                  results::FormatRatio(goal.ratio));
       break;
     }
     case Goal::Kind::kShare: {

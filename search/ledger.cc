@@ -57,8 +57,27 @@ struct Ledger::Need {
   std::function<std::vector<Amount>(std::int64_t size)> amounts;
 };
 
-Ledger::Ledger(results::Store& store, std::vector<results::LedgerLimit> limits, PriceOf price)
+Ledger::Ledger(results::Store& store, std::vector<results::LedgerLimit> limits, PriceOf price,
+               const Unbilled& unbilled)
     : store_(store), limits_(std::move(limits)), price_(std::move(price)) {
+  if (unbilled) {
+    auto data = store_.Load();
+    if (!data) {
+      ready_ = Failure(std::move(data.error()));
+      return;
+    }
+    for (const results::CallRow& call : data->calls) {
+      if (call.status != results::CallStatus::kPending || !unbilled(call.model)) continue;
+      const Amount nothing[] = {{LedgerKind::kTokens, 0},
+                                {LedgerKind::kTokensIn, 0},
+                                {LedgerKind::kTokensOut, 0},
+                                {LedgerKind::kDollars, 0}};
+      if (auto done = store_.FailCall(call.id, "the program ended", nothing); !done) {
+        ready_ = Failure(std::move(done.error()));
+        return;
+      }
+    }
+  }
   if (auto open = store_.SettleOpen(); !open) ready_ = Failure(std::move(open.error()));
 }
 

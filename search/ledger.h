@@ -47,8 +47,13 @@ class Ledger {
   // What a model's tokens cost, by its label; none = unknown: dollars are then not counted.
   using PriceOf = std::function<std::optional<llm::Price>(std::string_view)>;
 
-  // Borrows the store, which must outlive it. Settles what an earlier process left open.
-  Ledger(results::Store& store, std::vector<results::LedgerLimit> limits, PriceOf price);
+  // Whether nobody bills what is asked of a model, by its label: a wait for a person's answer.
+  using Unbilled = std::function<bool(std::string_view)>;
+
+  // Borrows the store, which must outlive it. Settles what an earlier process left open: in full,
+  // at nothing where nobody bills it.
+  Ledger(results::Store& store, std::vector<results::LedgerLimit> limits, PriceOf price,
+         const Unbilled& unbilled = {});
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 

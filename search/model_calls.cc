@@ -37,14 +37,32 @@ Ledger::PriceOf Prices(const std::vector<ModelSpec>& models, bool free) {
   };
 }
 
-// Reserves before every attempt of a request.
+// The labels of models that answer without a provider.
+Ledger::Unbilled Unbilled(const std::vector<ModelSpec>& models) {
+  std::vector<std::string> free;
+  const std::vector<std::string> labels = ModelLabels(models);
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (models[i].name == "mailbox" || models[i].name == "playbook") free.push_back(labels[i]);
+  }
+  if (free.empty()) return {};
+  return [free](std::string_view label) {
+    return std::find(free.begin(), free.end(), label) != free.end();
+  };
+}
+
+// Reserves before every attempt of a request. `paid` counts reservations that may be billed, the
+// first one included.
 class CallMeter final : public llm::Meter {
  public:
-  CallMeter(Ledger& ledger, Ledger::Begun& call) : ledger_(ledger), call_(call) {}
+  CallMeter(Ledger& ledger, Ledger::Begun& call, int& paid)
+      : ledger_(ledger), call_(call), paid_(paid) {}
 
   bool Again(bool billed) override {
     if (!billed) return true;
-    if (ledger_.Renew(call_)) return true;
+    if (paid_ < kMostPaid && ledger_.Renew(call_)) {
+      ++paid_;
+      return true;
+    }
     refused_ = true;
     return false;
   }
@@ -57,6 +75,7 @@ class CallMeter final : public llm::Meter {
  private:
   Ledger& ledger_;
   Ledger::Begun& call_;
+  int& paid_;
   bool billed_ = true;
   bool refused_ = false;
 };
@@ -147,7 +166,7 @@ ModelCalls::ModelCalls(results::Store& store, llm::Client& client, const SearchC
       models_(ModelsOf(config)),
       // A replayed run pays nothing and is bound by nothing.
       ledger_(store, config.replay.empty() ? config.limits : std::vector<results::LedgerLimit>(),
-              Prices(models_, !config.replay.empty())),
+              Prices(models_, !config.replay.empty()), Unbilled(models_)),
       ensemble_(ensemble) {
   if (ensemble_ == nullptr) {
     auto weights = llm::MakeWeightedEnsemble(MembersOf(models_), config.seed);
@@ -224,17 +243,19 @@ Result<ModelCalls::Answer> ModelCalls::Replayed(const results::CallKey& key, llm
 Result<ModelCalls::Answer> ModelCalls::AskModel(const results::CallKey& key, llm::Request request,
                                                 std::stop_token stop) {
   const llm::Request whole = request;
+  int paid = 0;
   for (int turn = 1;; ++turn) {
     request = whole;
     auto begun = ledger_.Begin(key, request, stop);
     if (!begun) return Failure(std::move(begun.error()));
+    ++paid;
     auto left = ledger_.TimeLeft({key.round, key.idea, {}});
     if (!left) {
       if (auto failed = ledger_.Fail(*begun, left.error().message, false); !failed)
         return Failure(std::move(failed.error()));
       return Failure(std::move(left.error()));
     }
-    CallMeter meter(ledger_, *begun);
+    CallMeter meter(ledger_, *begun, paid);
     request.meter = &meter;
     Result<llm::Reply> reply = Fail(ErrorCode::kInternal, "not asked");
     bool late = false;
@@ -259,7 +280,7 @@ Result<ModelCalls::Answer> ModelCalls::AskModel(const results::CallKey& key, llm
       return Fail(ErrorCode::kBudget, "the time is over");
     }
     // No attempt could be reserved beside those of others: begin anew, which waits for them.
-    if (meter.refused() && turn < kTurns && !stop.stop_requested()) continue;
+    if (meter.refused() && paid < kMostPaid && turn < kTurns && !stop.stop_requested()) continue;
     return Fail(std::move(reply.error()), fmt::format("model {}", request.model));
   }
 }

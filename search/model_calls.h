@@ -20,6 +20,10 @@
 
 namespace grove::search {
 
+// Attempts of one call that may be billed, of one session: as many as the transport makes by itself
+// (llm/retry.h), also when it begins anew.
+inline constexpr int kMostPaid = 5;
+
 class ModelCalls {
  public:
   struct Answer {

@@ -28,8 +28,6 @@ using results::CandidateStatus;
 using results::EvaluationRow;
 using results::IdeaRow;
 
-// A question for ideas is asked so often at most: again when ideas were refused, or none was there.
-constexpr int kIdeaTurns = 2;
 // Ideas beyond the wanted ones that a reply may hold, for when some of them are refused.
 constexpr std::size_t kSpareIdeas = 8;
 
@@ -263,7 +261,15 @@ struct Round::Impl {
       const auto early = plan.early.find(parent.id);
       auto answer = turn == 0 && early != plan.early.end() ? Counted(parts.early.Get(early->second))
                                                            : Ask(key, *request);
-      if (!answer) return Failure(std::move(answer.error()));
+      if (!answer) {
+        // A share that is used up or a replay without that question: this branch ends, in silence
+        // otherwise.
+        if (answer.error().code == ErrorCode::kBudget && !parts.calls.exhausted()) {
+          parts.observer.Line(
+              fmt::format("  no ideas from {}: {}", parent.name, answer.error().message));
+        }
+        return Failure(std::move(answer.error()));
+      }
       if (!taken) return taken;
       auto parsed = ideas::ParseIdeas(answer->reply.text, wanted + kSpareIdeas);
       if (!parsed) {

@@ -34,6 +34,9 @@ namespace grove::search {
 class Elsewhere;
 class Steering;
 
+// A question for ideas is asked so often at most: again when ideas were refused, or none was there.
+inline constexpr int kIdeaTurns = 2;
+
 // What the rounds of a search share; borrowed.
 struct RoundParts {
   const SearchConfig& config;

@@ -320,8 +320,15 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
   for (const FrontierEntry& entry : choice.frontier) fast.push_back(data.Find(entry.candidate));
   const CandidateRow* best = BestUntil(data, index);
   if (best == nullptr || ordered.empty()) return;
+  // Asked for again and again, and as long as the lineage.
+  std::map<CandidateId, std::set<std::string>> known;
+  const auto makeup_of = [&](const CandidateRow& kernel) -> const std::set<std::string>& {
+    auto at = known.find(kernel.id);
+    if (at == known.end()) at = known.emplace(kernel.id, MakeupOf(data, kernel)).first;
+    return at->second;
+  };
   std::vector<std::set<std::string>> makeups;
-  for (const CandidateRow* kernel : fast) makeups.push_back(MakeupOf(data, *kernel));
+  for (const CandidateRow* kernel : fast) makeups.push_back(makeup_of(*kernel));
   const std::size_t end = choice.frontier.size() + static_cast<std::size_t>(places);
   const auto keep = [&](const CandidateRow& kernel, std::string why) {
     FrontierEntry entry;
@@ -329,7 +336,7 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
     entry.kind = FrontierKind::kReserve;
     entry.why = std::move(why);
     choice.frontier.push_back(std::move(entry));
-    makeups.push_back(MakeupOf(data, kernel));
+    makeups.push_back(makeup_of(kernel));
   };
 
   // Those who hold a place, or their children that beat them.
@@ -374,7 +381,7 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
   });
   for (const Ranked& entry : ranked) {
     if (choice.frontier.size() >= end) break;
-    const auto makeup = MakeupOf(data, *entry.kernel);
+    const auto& makeup = makeup_of(*entry.kernel);
     if (std::find(makeups.begin(), makeups.end(), makeup) != makeups.end()) continue;
     keep(*entry.kernel, "reserve: " + entry.promise.Describe());
   }
@@ -387,7 +394,7 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
     const CandidateRow* alike = nullptr;
     for (const FrontierEntry& entry : choice.frontier) {
       const CandidateRow* other = data.Find(entry.candidate);
-      if (other != nullptr && MakeupOf(data, *other) == MakeupOf(data, *kernel)) {
+      if (other != nullptr && makeup_of(*other) == makeup_of(*kernel)) {
         alike = other;
         break;
       }

@@ -1,5 +1,5 @@
-// Stored tensors (seeds/safetensors.h) in host memory: the timer draws inputs hundreds of times, and
-// parameters are the same in every draw. Thread-safe.
+// Stored tensors (seeds/safetensors.h) in host memory: the timer draws inputs hundreds of times,
+// and parameters are the same in every draw. Thread-safe.
 #pragma once
 
 #include <algorithm>

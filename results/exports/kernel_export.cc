@@ -116,9 +116,7 @@ Result<std::vector<ExportedFile>> TorchFolder(const ExportedKernel& kernel) {
        fmt::format("{}#include \"{}_api.h\"\n\n{}{}", BlasMacro(blas), kernel.name,
                    asset::kExportTorchBinding,
                    FillTemplate(asset::kExportModuleTail, {{"SIGNATURE", Signature(kernel)}}))});
-  // What both sides declare; read in the first reading alone.
-  const std::string include =
-      fmt::format("#ifndef GROVE_CASE\n#include \"{}_api.h\"\n#endif\n", kernel.name);
+  const std::string include = fmt::format("#include \"{}_api.h\"\n", kernel.name);
   files.push_back({cu, include + *cuda});
   return files;
 }

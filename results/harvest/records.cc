@@ -44,6 +44,19 @@ std::optional<eval::Verdict> VerdictOf(const CandidateRow& c) {
 
 }  // namespace
 
+HarvestRun::HarvestRun(std::unique_ptr<Reader> r, RunData d)
+    : reader(std::move(r)), data(std::move(d)), index(data) {
+  for (const LedgerRow& row : data.ledger) {
+    // "CALL #1", "CALL #2": one entry for each attempt.
+    const std::size_t end = row.key.find(" #");
+    if (row.kind != LedgerKind::kDollars || end == std::string::npos) continue;
+    dollars[row.key.substr(0, end)] += row.settled.value_or(row.reserved);
+  }
+  for (const PromotionRow& row : data.promotions) {
+    contests[{row.challenger, row.incumbent}] = &row;
+  }
+}
+
 std::string_view LabelOf(const CandidateRow& candidate) {
   if (!candidate.evaluation) return "none";
   using enum eval::VerdictKind;
@@ -169,6 +182,45 @@ Result<std::optional<double>> RecordMaker::Confidence(const CandidateRow& slow,
   return std::optional<double>(sum / cases);
 }
 
+Result<RecordMaker::Comparison> RecordMaker::Compare(const CandidateRow& slow,
+                                                     const CandidateRow& fast) const {
+  Comparison result;
+  for (const bool challenged : {true, false}) {
+    const auto key = challenged ? std::pair(fast.id, slow.id) : std::pair(slow.id, fast.id);
+    const auto it = run_.contests.find(key);
+    if (it == run_.contests.end()) continue;
+    // The later of two, should they have met in both roles.
+    const PromotionRow& row = *it->second;
+    if (result.contest != nullptr && row.time < result.contest->time) continue;
+    result.contest = &row;
+    // Its ratios are the challenger's time over the incumbent's.
+    result.gain = challenged ? 1 / row.ratio : row.ratio;
+    result.low = challenged ? 1 / row.high : row.low;
+    result.high = challenged ? 1 / row.low : row.high;
+  }
+  // The ends are two standard errors to each side. Modelled times have none.
+  const double error = (std::log(result.high) - std::log(result.low)) / 4;
+  if (result.contest != nullptr && result.contest->kind == TimeKind::kMeasured && error > 0) {
+    result.confidence = 0.5 * std::erfc(-std::log(result.gain) / error / std::sqrt(2.0));
+    result.from = "contest";
+    return result;
+  }
+  auto confidence = Confidence(slow, fast);
+  if (!confidence) return Fail(confidence.error());
+  result.confidence = *confidence;
+  if (result.confidence) result.from = "samples";
+  return result;
+}
+
+void RecordMaker::AddComparison(Json& json, const Comparison& comparison) {
+  json["confidence"] = OrNull(comparison.confidence);
+  json["confidence_from"] = comparison.from.empty() ? Json(nullptr) : Json(comparison.from);
+  const PromotionRow* contest = comparison.contest;
+  json["contest_gain"] = contest != nullptr ? Number(comparison.gain) : Json(nullptr);
+  json["contest_low"] = contest != nullptr ? Number(comparison.low) : Json(nullptr);
+  json["contest_high"] = contest != nullptr ? Number(comparison.high) : Json(nullptr);
+}
+
 Status RecordMaker::Nodes(const Emit& emit) {
   const CandidateRow* seed = run_.data.Seed();
   for (const CandidateRow& c : run_.data.candidates) {
@@ -248,12 +300,8 @@ Status RecordMaker::Nodes(const Emit& emit) {
       completion = completion + call->usage.completion;
       reasoning = reasoning + call->usage.reasoning;
       model = call->model;
-      const std::string key = ToString(call->key) + " #";
-      for (const LedgerRow& row : run_.data.ledger) {
-        if (row.kind == LedgerKind::kDollars && row.key.rfind(key, 0) == 0) {
-          dollars += row.settled.value_or(row.reserved);
-        }
-      }
+      const auto spent = run_.dollars.find(ToString(call->key));
+      if (spent != run_.dollars.end()) dollars += spent->second;
     }
     json["model"] = model.empty() ? Json(nullptr) : Json(model);
     const auto terms = options_.model_terms.find(model);
@@ -281,8 +329,8 @@ Status RecordMaker::Edges(const Emit& emit) {
     for (const auto* text : {&before, &after, &plan_before, &plan_after}) {
       if (!*text) return Fail(text->error());
     }
-    auto confidence = Confidence(*parent, child);
-    if (!confidence) return Fail(confidence.error());
+    auto comparison = Compare(*parent, child);
+    if (!comparison) return Fail(comparison.error());
     Json json = Head("edges", parent->name + ">" + child.name, &child);
     json["parent"] = parent->name;
     json["child"] = child.name;
@@ -309,7 +357,7 @@ Status RecordMaker::Edges(const Emit& emit) {
     }
     json["gain_low"] = OrNull(GeometricMean(low));
     json["gain_high"] = OrNull(GeometricMean(high));
-    json["confidence"] = OrNull(*confidence);
+    AddComparison(json, *comparison);
     AddOverlap(json, *after);
     if (Status s = emit(json); !s) return s;
   }
@@ -352,13 +400,14 @@ Status RecordMaker::Preferences(const Emit& emit) {
       auto rejected = Text(other.source), rejected_plan = Text(other.plan);
       if (!rejected) return Fail(rejected.error());
       if (!rejected_plan) return Fail(rejected_plan.error());
-      std::optional<double> confidence;
+      Comparison comparison;
       if (wrong) {
-        confidence = 1;
+        comparison.confidence = 1;
+        comparison.from = "verdict";
       } else {
-        auto measured = Confidence(other, best);
-        if (!measured) return Fail(measured.error());
-        confidence = *measured;
+        auto compared = Compare(other, best);
+        if (!compared) return Fail(compared.error());
+        comparison = *std::move(compared);
       }
       Json json = Head("preferences", best.name + ">" + other.name, &best);
       AddIdea(json, &idea);
@@ -375,7 +424,7 @@ Status RecordMaker::Preferences(const Emit& emit) {
       json["reason"] = wrong ? "correct over wrong" : "faster";
       json["time_kind"] = Name(best.evaluation->score_kind);
       json["gain"] = OrNull(gain);
-      json["confidence"] = OrNull(confidence);
+      AddComparison(json, comparison);
       json["ranking"] = ranking;
       AddOverlap(json, *chosen);
       if (Status s = emit(json); !s) return s;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -18,14 +20,16 @@ using Json = nlohmann::ordered_json;
 
 // One opened run, and what harvest found out about its candidates.
 struct HarvestRun {
-  HarvestRun(std::unique_ptr<Reader> r, RunData d)
-      : reader(std::move(r)), data(std::move(d)), index(data) {}
+  HarvestRun(std::unique_ptr<Reader> r, RunData d);
   std::unique_ptr<Reader> reader;
   RunData data;
   RunIndex index;
   std::unordered_map<std::string, std::string> environment;
   std::set<CandidateId> kept;                       // passed the filters, no near-duplicate
   std::unordered_map<CandidateId, int> stands_for;  // near-duplicates that it stands for
+  std::unordered_map<std::string, double> dollars;  // spent, by ToString(CallKey)
+  // The last contest of two kernels, under (challenger, incumbent).
+  std::map<std::pair<CandidateId, CandidateId>, const PromotionRow*> contests;
 };
 
 class RecordMaker {
@@ -52,6 +56,16 @@ class RecordMaker {
   Result<std::string> Text(const std::optional<Hash>& hash) const;
   Result<Json> Messages(const CallRow& call) const;
   Result<std::vector<SampleRow>> Samples(const CandidateRow& candidate) const;
+  // How sure it is that `fast` is faster, and how the two fared when they were measured side by
+  // side.
+  struct Comparison {
+    std::optional<double> confidence;
+    std::string from;  // "contest", "samples" or empty
+    const PromotionRow* contest = nullptr;
+    double gain = 1, low = 1, high = 1;  // of the contest: slow's time over fast's
+  };
+  Result<Comparison> Compare(const CandidateRow& slow, const CandidateRow& fast) const;
+  static void AddComparison(Json& json, const Comparison& comparison);
   // The chance that a cold sample of `fast` is below one of `slow`, the mean over the cases both
   // have samples of (Mann and Whitney's U over n*m); none when there is none.
   Result<std::optional<double>> Confidence(const CandidateRow& slow,

@@ -325,6 +325,42 @@ class Live(unittest.TestCase):
         browser.wait(lambda: browser.js("return document.querySelector('[role=status].dim').textContent") != before)
         self.assertEqual(browser.errors(), [])
 
+    def test_a_real_search_grows_takes_a_hint_and_is_stopped_from_the_page(self):
+        search = subprocess.Popen(
+            [options.bin + "/grove", "--runs", folder + "/runs", "run", "reduce", "--name", "real", "--device", "emulator",
+             "--rounds", "200", "--ideas", "1", "--branches", "1", "--policy", "beam", "--patience", "200"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder,
+            env={**os.environ, "GROVE_CACHE": folder + "/cache"})
+        try:
+            deadline = time.monotonic() + 120
+            while not os.path.exists(f"{folder}/runs/real/run.db") and time.monotonic() < deadline:
+                time.sleep(0.1)
+            browser.open(f"{self.server['url']}runs/real?token={self.server['token']}#/overview")
+            self.assertEqual(browser.js("return run.run.live"), True)
+            # No reload: what comes, comes by events.
+            browser.js("window.same = true")
+            first = browser.js("return run.candidates.length")
+            browser.wait(lambda: browser.js("return run.candidates.length") >= first + 2, 120)
+            browser.go("#/tree")
+            self.assertTrue(browser.all("#tree .node") or "seed" in browser.text("main"))
+            browser.go("#/overview")
+            browser.one("#hint-text").send_keys("use <b>cp.async</b>")
+            browser.one("#hint-send").click()
+            browser.js("document.activeElement.blur()")
+            browser.wait(lambda: browser.js("return run.hints.some((h) => h.text === 'use <b>cp.async</b>')"), 120)
+            shot("live-run")
+            browser.wait(lambda: browser.all("#stop"))
+            browser.one("#stop").click()
+            browser.driver.switch_to.alert.accept()
+            self.assertIn(search.wait(120), (0, 130))
+            browser.wait(lambda: browser.js("return run.run.live") is False, 60)
+            self.assertEqual(browser.js("return window.same"), True)
+            self.assertEqual(browser.errors(), [])
+        finally:
+            search.kill()
+            search.wait(20)
+        self.assertIn("stopped", grove("log", "real"))
+
     def test_the_list_names_the_runs(self):
         browser.driver.get(self.server["url"])
         self.assertIn("plain", browser.text("body"))

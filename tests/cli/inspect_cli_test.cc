@@ -97,6 +97,8 @@ TEST_F(InspectCliTest, BadInputIsOneMessageAndExitCodeTwo) {
         {"harvest", "a", "-o", "x", "--kinds", "leaves"},
         {"harvest", "a", "-o", "x", "--model-terms", "none"},
         {"harvest", "a", "-o", "x", "--decontaminate", "nowhere"},
+        {"export", "best"},
+        {"export", "r9.i9.b9", "--to", "cu"},
         {"serve", "b"}}) {
     const ProgramResult result = Grove(arguments);
     EXPECT_EQ(result.exit_code, 2) << arguments[0] << arguments.back() << result.err;

@@ -2,20 +2,14 @@
 // its configuration; and that no key is to be found anywhere.
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <map>
+#include <cstdlib>
 #include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "base/files.h"
-#include "llm/playbook_client.h"
-#include "results/store.h"
-#include "tests/support/program.h"
-#include "tests/support/scripted_server.h"
+#include "tests/cli/models_fixture.h"
 
 namespace grove {
 namespace {
@@ -27,76 +21,6 @@ using testing::ProgramOptions;
 using testing::ProgramResult;
 using testing::ScriptedAnswer;
 using testing::SeenRequest;
-
-const std::string kTasks = std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks";
-constexpr const char* kKey = "sk-test-0123456789-secret";
-
-// Answers as the playbook would, over HTTP.
-class PlaybookServer {
- public:
-  PlaybookServer()
-      : playbook_(*llm::MakePlaybookClient()),
-        server_([this](const SeenRequest& seen) { return Answer(seen); }) {}
-
-  std::string url() const { return server_.url() + "/v1"; }
-  std::vector<SeenRequest> seen() const { return server_.seen(); }
-  // The first so many requests are refused, with the key in the refusal.
-  int refuse = 0;
-
- private:
-  ScriptedAnswer Answer(const SeenRequest& seen) {
-    if (seen.number <= refuse) {
-      return ScriptedAnswer::Json(
-          R"({"error": {"message": "no thanks to )" + seen.header("authorization") + R"("}})", 500);
-    }
-    const json body = json::parse(seen.body);
-    llm::Request request;
-    for (const json& message : body["messages"]) {
-      request.messages.push_back({message["role"] == "system" ? llm::Message::Author::kSystem
-                                                              : llm::Message::Author::kUser,
-                                  message["content"].get<std::string>()});
-    }
-    request.role =
-        seen.body.find("\\\"ideas\\\"") != std::string::npos ? llm::Role::kIdea : llm::Role::kCode;
-    request.seed = body.value("seed", 0);
-    const auto reply = playbook_->Complete(request, {});
-    return testing::ChatStream({reply ? reply->text : "nothing"});
-  }
-
-  const std::unique_ptr<llm::Client> playbook_;
-  testing::ScriptedServer server_;
-};
-
-class ModelsTest : public ::testing::Test {
- protected:
-  ProgramResult Grove(std::vector<std::string> arguments, ProgramOptions options = {}) {
-    options.folder = folder_.path();
-    options.environment.push_back("GROVE_CACHE=" + ::testing::TempDir() + "grove-test-cache");
-    return testing::RunProgram("grove", arguments, options);
-  }
-  static std::vector<std::string> Small(const std::string& name, std::vector<std::string> more) {
-    std::vector<std::string> arguments = {
-        "run",      "softmax_small", "--tasks", kTasks,       "--name", name,        "--rounds",
-        "1",        "--ideas",       "2",       "--branches", "1",      "--repairs", "0",
-        "--device", "emulator"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return arguments;
-  }
-  results::RunData Load(const std::string& name) {
-    auto reader = results::Reader::Open(folder_.path() / "runs" / name);
-    EXPECT_TRUE(reader) << reader.error().message;
-    return *(*reader)->Load();
-  }
-  static std::map<std::string, std::string> Verdicts(const results::RunData& data) {
-    std::map<std::string, std::string> verdicts;
-    for (const auto& candidate : data.candidates) {
-      verdicts[candidate.name] =
-          candidate.evaluation ? std::string(eval::Name(candidate.evaluation->verdict.kind)) : "";
-    }
-    return verdicts;
-  }
-  testing::ScratchFolder folder_;
-};
 
 TEST_F(ModelsTest, ASearchAgainstAnEndpointIsBookedReplayedAndShowsNoKey) {
   auto server = std::make_unique<PlaybookServer>();
@@ -135,6 +59,30 @@ TEST_F(ModelsTest, ASearchAgainstAnEndpointIsBookedReplayedAndShowsNoKey) {
   EXPECT_GT(retried, 0);
   EXPECT_EQ(in + out, 47 * calls + retried);
   EXPECT_EQ(booked["spent"]["tokens"], in + out);
+
+  // Every call is stored whole: what was asked to the letter, what came, who said it was it, how
+  // long it took and how often it was tried.
+  auto store = results::Reader::Open(folder_.path() / "runs" / "served");
+  ASSERT_TRUE(store);
+  int retries = 0;
+  for (const auto& call : Load("served").calls) {
+    const json asked = json::parse(*(*store)->Text(call.request));
+    bool sent = false;
+    for (const SeenRequest& seen : server->seen()) {
+      sent = sent || json::parse(seen.body)["messages"].back()["content"] ==
+                         asked["messages"].back()["text"];
+    }
+    EXPECT_TRUE(sent) << "the stored prompt is the one that was sent";
+    ASSERT_TRUE(call.reply);
+    EXPECT_FALSE((*store)->Text(*call.reply)->empty());
+    EXPECT_EQ(call.reply_model, "scripted-1");
+    EXPECT_EQ(call.usage.prompt, Tokens(40));
+    EXPECT_EQ(call.usage.cached, Tokens(32));
+    EXPECT_EQ(call.usage.reasoning, Tokens(3));
+    EXPECT_GT(call.latency.count(), 0);
+    retries += call.retries;
+  }
+  EXPECT_EQ(retries, 1);
 
   // The key: in no output, no file, no stored text.
   std::string all =
@@ -210,7 +158,7 @@ TEST_F(ModelsTest, FlagsComeBeforeTheEnvironmentBeforeTheFile) {
     return json::parse(result.out);
   };
   // rounds of the file, ideas of the environment, branches of the flag
-  EXPECT_EQ(estimate({"--branches", "3"})["largest"]["evaluations"], 5 * 4 * 3);
+  EXPECT_EQ(estimate({"--branches", "3"})["expected"]["evaluations"], 5 * 4 * 3);
   EXPECT_LE(estimate({})["largest"]["tokens"].get<double>(), 1e6) << "cut to the file's budget";
   EXPECT_GT(estimate({"--budget", "1G"})["largest"]["tokens"].get<double>(), 1e6);
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs")) << "a dry run leaves nothing";
@@ -284,6 +232,8 @@ TEST_F(ModelsTest, AMailboxListsWhatWaitsAndChecksReplies) {
   EXPECT_EQ(check(good).exit_code, 1) << "its end mark is missing";
   EXPECT_EQ(check("no ideas\n<!-- end of reply -->\n").exit_code, 1);
   EXPECT_EQ(check(good + "\n<!-- end of reply -->\n").exit_code, 0);
+  EXPECT_EQ(Grove({"mailbox", "letters", "--check", "0001.reply.md"}).exit_code, 0)
+      << "by its name";
   EXPECT_EQ(json::parse(Grove({"mailbox", "letters", "--json"}).out).size(), 0U);
   EXPECT_EQ(Grove({"mailbox", "letters", "--check", "9999.reply.md"}).exit_code, 2);
 }

@@ -1,15 +1,20 @@
 // A search of two rounds against a language model for real: a llama.cpp server with SmolLM2-135M on
 // this machine, both from Python wheels (scripts/setup-model). Its replies are nonsense; what they
-// must give is verdicts, and a ledger that agrees with the server's own counts to the token.
+// must give is verdicts, and a ledger that agrees to the token with what the server counted: a
+// recorder of its own between the two (scripts/model_server.py) notes the usage of every reply.
 //
 // Where the wheels are not there the test is skipped with the reason; under CI (the variable CI is
 // set) that is a failure unless GROVE_ALLOW_NO_MODEL=1.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -65,6 +70,18 @@ class ModelServer {
     ::kill(child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
   }
+  // Prompt and completion tokens of every reply that the recorder passed on, in order of arrival.
+  std::vector<std::pair<std::int64_t, std::int64_t>> recorded() const {
+    std::vector<std::pair<std::int64_t, std::int64_t>> usages;
+    std::istringstream lines(ReadFile(log_, 64 << 20).value_or(""));
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("usage ")) continue;
+      const json usage = json::parse(line.substr(6));
+      usages.emplace_back(usage["prompt_tokens"].get<std::int64_t>(),
+                          usage["completion_tokens"].get<std::int64_t>());
+    }
+    return usages;
+  }
   // "http://127.0.0.1:PORT/v1" once it listens; empty when it does not.
   std::string url() const {
     for (int i = 0; i < 1200; ++i) {
@@ -99,7 +116,7 @@ TEST(RealModel, TwoRoundsGiveVerdictsAndAreBookedToTheToken) {
   const std::string url = server.url();
   ASSERT_NE(url, "") << ReadFile(folder.path() / "server.log").value_or("");
   std::ofstream(folder.path() / "grove.toml")
-      << "[[model]]\nname = \"openai:smollm2\"\nendpoint = \"" << url << "\"\nmax_tokens = 48\n"
+      << "[[model]]\nname = \"openai:smollm2\"\nendpoint = \"" << url << "\"\nmax_tokens = 16\n"
       << "price_in = 1\nprice_out = 2\n";
   ProgramOptions options;
   options.folder = folder.path();
@@ -127,22 +144,35 @@ TEST(RealModel, TwoRoundsGiveVerdictsAndAreBookedToTheToken) {
   double prompt = 0;
   double completion = 0;
   double dollars = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> booked_usages;
   for (const results::CallRow& call : data.calls) {
     ASSERT_EQ(call.status, results::CallStatus::kAnswered) << call.error;
     EXPECT_FALSE(call.usage.estimated) << "the server reports its usage";
     EXPECT_GT(call.usage.prompt.value, 100);
     EXPECT_GT(call.usage.completion.value, 0);
-    EXPECT_LE(call.usage.completion.value, 48);
+    EXPECT_LE(call.usage.completion.value, 16);
+    booked_usages.emplace_back(call.usage.prompt.value, call.usage.completion.value);
     EXPECT_FALSE(call.reply_model.empty());
     EXPECT_GT(call.latency.count(), 0);
     prompt += static_cast<double>(call.usage.prompt.value);
     completion += static_cast<double>(call.usage.completion.value);
     dollars += call.dollars.value_or(0);
   }
+  // Call by call what the recorder saw, whatever the order.
+  auto recorded = server.recorded();
+  std::sort(recorded.begin(), recorded.end());
+  std::sort(booked_usages.begin(), booked_usages.end());
+  EXPECT_EQ(booked_usages, recorded);
+  std::int64_t all_in = 0;
+  std::int64_t all_out = 0;
+  for (const auto& [in, out] : recorded) {
+    all_in += in;
+    all_out += out;
+  }
   const ProgramResult ledger = testing::RunProgram("grove", {"ledger", "real", "--json"}, options);
   const json booked = json::parse(ledger.out);
-  EXPECT_EQ(booked["spent"]["tokens_in"].get<double>(), prompt);
-  EXPECT_EQ(booked["spent"]["tokens_out"].get<double>(), completion);
+  EXPECT_EQ(booked["spent"]["tokens_in"].get<std::int64_t>(), all_in);
+  EXPECT_EQ(booked["spent"]["tokens_out"].get<std::int64_t>(), all_out);
   EXPECT_NEAR(booked["spent"]["dollars"].get<double>(), dollars, 1e-12);
   EXPECT_NEAR(dollars, (prompt * 1 + completion * 2) / 1e6, 1e-12);
   // Nonsense is data: a reply without ideas is an event, one without a program a verdict.

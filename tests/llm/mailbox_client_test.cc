@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -77,6 +78,33 @@ TEST_F(MailboxTest, ThePromptSaysWhatIsWantedAndHow) {
                            "    <!-- end of reply -->\n", "Make it fast."}) {
     EXPECT_THAT(*text, HasSubstr(part));
   }
+}
+
+TEST_F(MailboxTest, WhoeverWaitsIsToldForWhatAndWhatWasTaken) {
+  std::mutex mutex;
+  std::string told;
+  const auto so_far = [&] {
+    const std::lock_guard lock(mutex);
+    return told;
+  };
+  auto client = MakeMailboxClient(box(), clock_, [&](std::string_view line) {
+    const std::lock_guard lock(mutex);
+    told += std::string(line) + "\n";
+  });
+  std::jthread caller([&] { EXPECT_TRUE(client->Complete(Ask(1), {})); });
+  ASSERT_EQ(Waiting(1).size(), 1U);
+  while (so_far().empty()) std::this_thread::sleep_for(5ms);
+  EXPECT_THAT(so_far(), HasSubstr((box() / "0001.reply.md").string()));
+  EXPECT_THAT(so_far(), HasSubstr("an answer to 0001.prompt.md, code"));
+  EXPECT_THAT(so_far(), ::testing::Not(HasSubstr("took")));
+  // Without its mark it stands there until the writer is reminded.
+  Write("0001.reply.md", "all of it");
+  while (so_far().find("its last line is not") == std::string::npos) {
+    std::this_thread::sleep_for(50ms);
+  }
+  Write("0001.reply.md", "all of it\n<!-- end of reply -->\n");
+  caller.join();
+  EXPECT_THAT(so_far(), HasSubstr("took 0001.reply.md"));
 }
 
 TEST_F(MailboxTest, ManyWaitAndAreAnsweredInAnyOrder) {

@@ -80,6 +80,29 @@ TEST_F(OpenAiTest, TheRequestCarriesWhatWasAsked) {
   EXPECT_EQ(json::parse(server_->seen()[0].body).contains("max_completion_tokens"), false);
 }
 
+TEST_F(OpenAiTest, TheReplysLimitIsNamedAsTheHostWantsIt) {
+  Serve([](const SeenRequest&) { return ChatStream({"x"}); });
+  // Everybody's host is played by our server, as their proxy.
+  ::setenv("http_proxy", server_->url().c_str(), 1);
+  const std::pair<const char*, bool> hosts[] = {{"http://api.openai.com/v1", true},
+                                                {"http://us.openai.azure.com/openai/v1", true},
+                                                {"http://openrouter.invalid/api/v1", false}};
+  for (std::size_t i = 0; i < std::size(hosts); ++i) {
+    OpenAiOptions options = Options();
+    options.base_url = hosts[i].first;
+    const auto reply = Complete(Ask(), options);
+    EXPECT_TRUE(reply) << reply.error().message;
+    EXPECT_EQ(Sent(i).contains("max_completion_tokens"), hosts[i].second) << hosts[i].first;
+    EXPECT_EQ(Sent(i).contains("max_tokens"), !hosts[i].second) << hosts[i].first;
+  }
+  OpenAiOptions told = Options();
+  told.base_url = "http://openrouter.invalid/api/v1";
+  told.limit_field = OpenAiOptions::LimitField::kMaxCompletionTokens;
+  EXPECT_TRUE(Complete(Ask(), told));
+  ::unsetenv("http_proxy");
+  EXPECT_TRUE(Sent(3).contains("max_completion_tokens"));
+}
+
 TEST_F(OpenAiTest, WithoutAKeyNoHeaderIsSent) {
   Serve([](const SeenRequest&) { return ChatStream({"x"}); });
   OpenAiOptions options = Options();

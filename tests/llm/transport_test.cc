@@ -1,7 +1,6 @@
 // The transport against a server that misbehaves on command.
 #include "llm/transport.h"
 
-#include <cstdlib>
 #include <fstream>
 #include <set>
 
@@ -9,7 +8,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/llm/client_fixture.h"
+#include "tests/llm/transport_fixture.h"
 
 namespace grove::llm {
 namespace {
@@ -18,41 +17,6 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using testing::ScriptedAnswer;
 using testing::SeenRequest;
-
-// Keeps the body; good when it is whole.
-class BodyReader final : public ResponseReader {
- public:
-  void Begin(const ResponseHead&) override {
-    body.clear();
-    ++begun;
-  }
-  bool Read(std::string_view bytes) override {
-    body += bytes;
-    return body.find("ENOUGH") == std::string::npos;
-  }
-  std::optional<AttemptFailure> End() override { return std::nullopt; }
-  AttemptFailure Refused(const ResponseHead& head, std::string_view text) override {
-    AttemptFailure failure;
-    failure.error = {ErrorCode::kUnavailable,
-                     std::to_string(head.status) + " " + std::string(text)};
-    failure.retry = head.status != 400;
-    failure.throttled = head.status == 429;
-    failure.endpoint = head.status >= 500;
-    return failure;
-  }
-  std::string body;
-  int begun = 0;
-};
-
-class TransportTest : public ClientTest {
- protected:
-  HttpRequest Http() const {
-    HttpRequest request;
-    request.url = (server_ ? server_->url() : "http://127.0.0.1:1") + "/path";
-    request.body = "{}";
-    return request;
-  }
-};
 
 TEST_F(TransportTest, ABodyArrivesWholeAndTheRequestAsItWasWritten) {
   Serve([](const SeenRequest&) { return ScriptedAnswer::Json("hello"); });
@@ -252,55 +216,6 @@ TEST_F(TransportTest, AReaderThatHasEnoughNeedNotWaitForTheEnd) {
   const auto outcome = transport_->Post(Http(), reader, {});
   ASSERT_TRUE(outcome) << outcome.error().message;
   EXPECT_EQ(reader.body, "text ENOUGH");
-}
-
-TEST_F(TransportTest, AStopEndsAHangingRequest) {
-  Serve([](const SeenRequest&) {
-    ScriptedAnswer answer = ScriptedAnswer::Json("begin");
-    answer.hang = true;
-    return answer;
-  });
-  BodyReader reader;
-  std::stop_source stop;
-  std::jthread stopper([&] {
-    while (server_->seen().empty()) std::this_thread::sleep_for(1ms);
-    stop.request_stop();
-  });
-  const auto outcome = transport_->Post(Http(), reader, stop.get_token());
-  ASSERT_FALSE(outcome);
-  EXPECT_EQ(outcome.error().code, ErrorCode::kCancelled);
-}
-
-TEST_F(TransportTest, AStopEndsTheWaitBetweenAttempts) {
-  Serve([](const SeenRequest&) {
-    ScriptedAnswer answer = ScriptedAnswer::Json("slow down", 429);
-    answer.headers = {{"Retry-After", "100"}};
-    return answer;
-  });
-  BodyReader reader;
-  std::stop_source stop;
-  std::jthread stopper([&] {
-    LogOf(1);
-    stop.request_stop();
-  });
-  const auto outcome = transport_->Post(Http(), reader, stop.get_token());
-  ASSERT_FALSE(outcome);
-  EXPECT_EQ(outcome.error().code, ErrorCode::kCancelled);
-}
-
-TEST_F(TransportTest, TheEndOfTheTransportEndsWhatIsInFlight) {
-  Serve([](const SeenRequest&) {
-    ScriptedAnswer answer = ScriptedAnswer::Json("begin");
-    answer.hang = true;
-    return answer;
-  });
-  BodyReader reader;
-  std::optional<Result<HttpOutcome>> outcome;
-  transport_->Start(Http(), reader, {}, [&](auto result) { outcome = std::move(result); });
-  while (server_->seen().empty()) std::this_thread::sleep_for(1ms);
-  transport_.reset();
-  ASSERT_TRUE(outcome);
-  EXPECT_EQ(outcome->error().code, ErrorCode::kCancelled);
 }
 
 TEST_F(TransportTest, AnEndpointThatIsDownIsHeldForDown) {
@@ -509,19 +424,6 @@ TEST_F(TransportTest, AnAttemptThatReachedNobodyIsNotBilled) {
   EXPECT_FALSE(transport_->Post(std::move(request), reader, {}));
   EXPECT_THAT(meter.told, ::testing::Not(HasSubstr("billed")));
   EXPECT_THAT(meter.told, HasSubstr("ended"));
-}
-
-TEST_F(TransportTest, AProxyOfTheEnvironmentIsUsed) {
-  Serve([](const SeenRequest&) { return ScriptedAnswer::Json("by the proxy"); });
-  ::setenv("http_proxy", server_->url().c_str(), 1);
-  BodyReader reader;
-  HttpRequest request = Http();
-  request.url = "http://nowhere.invalid/path";  // a name that no resolver knows
-  const auto outcome = transport_->Post(std::move(request), reader, {});
-  ::unsetenv("http_proxy");
-  ASSERT_TRUE(outcome) << outcome.error().message;
-  EXPECT_EQ(reader.body, "by the proxy");
-  EXPECT_EQ(server_->seen().at(0).header("host"), "nowhere.invalid");
 }
 
 TEST_F(TransportTest, ARedirectIsNotFollowedWithTheKey) {

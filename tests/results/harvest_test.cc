@@ -1,5 +1,6 @@
 #include "results/harvest/harvest.h"
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -101,6 +102,44 @@ TEST_F(HarvestTest, EdgesHoldTheGainAndHowSureItIs) {
       EXPECT_LT(confidence, 0.01);
     }
   }
+}
+
+// Two that were measured side by side: that says more than samples of different minutes.
+TEST_F(HarvestTest, AContestDecidesHowSureAnEdgeIs) {
+  Run();
+  const RunData before = Load("a");
+  const json edge = Records("edges").at(0);
+  EXPECT_EQ(edge["confidence_from"], "samples");
+  EXPECT_TRUE(edge["contest_gain"].is_null());
+  const CandidateRow* parent = before.FindCandidate(edge["parent"].get<std::string>());
+  const CandidateRow* child = before.FindCandidate(edge["child"].get<std::string>());
+  PromotionRow contest;
+  contest.challenger = child->id;
+  contest.incumbent = parent->id;
+  contest.outcome = eval::Contest::kTie;
+  contest.ratio = 0.99;  // the child 1% faster, one standard error from a tie
+  contest.low = 0.99 * std::exp(-2 * std::log(1 / 0.99));
+  contest.high = 0.99 * std::exp(2 * std::log(1 / 0.99));
+  contest.gpu_uuid = "GPU-1";
+  contest.cases.push_back({"n1024",
+                           Nanoseconds(100),
+                           Nanoseconds(99),
+                           0.99,
+                           contest.low,
+                           contest.high,
+                           {Nanoseconds(100)},
+                           {Nanoseconds(99)}});
+  ASSERT_TRUE(Open("a")->RecordPromotion(contest).value());
+
+  options_.output = runs_ / "again";
+  Run();
+  const json again = Records("edges").at(0);
+  ASSERT_EQ(again["id"], edge["id"]);
+  EXPECT_EQ(again["confidence_from"], "contest");
+  EXPECT_NEAR(again["confidence"].get<double>(), 0.841345, 1e-5);  // the normal distribution at 1
+  EXPECT_NEAR(again["contest_gain"].get<double>(), 1 / 0.99, 1e-12);
+  EXPECT_NEAR(again["contest_low"].get<double>(), 1 / contest.high, 1e-12);
+  EXPECT_NEAR(again["contest_high"].get<double>(), 1 / contest.low, 1e-12);
 }
 
 TEST_F(HarvestTest, PreferencesSetTheBestSiblingOverTheOthers) {

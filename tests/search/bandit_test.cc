@@ -89,7 +89,7 @@ TEST(GainTest, ACheapModelWinsWithLessGain) {
 
 TEST(GainTest, AModelThatWasTriedLittleIsNotGivenUp) {
   const auto shares = Shares({Record(100, 0.15, 4000), Record(2, 0.0, 4000)}, 1000);
-  EXPECT_GT(shares[1], 0.05);
+  EXPECT_GT(shares[1], 0.02);
   EXPECT_LT(shares[1], 0.5);
 }
 

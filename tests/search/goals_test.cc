@@ -164,6 +164,19 @@ TEST_F(JudgeTest, ARatioIsOverEveryCaseOfTheBaseline) {
   EXPECT_TRUE(Of("2x over cublas", cublas).met);
   EXPECT_FALSE(Of("2.1x over cublas", cublas).met);
   EXPECT_THAT(Of("2x over cublas", {cublas[0]}).text, HasSubstr("no time for every case"));
+  // The library's name means its variant of the demanded class, else the fastest of its variants.
+  data_.task.demanded = "fp32";
+  std::vector<NamedTime> variants;
+  for (const char* name : {"a", "b"}) {
+    variants.push_back({"cublas_fp32", name, Nanoseconds(500), TimeKind::kMeasured});
+    variants.push_back({"cublas_tf32", name, Nanoseconds(100), TimeKind::kMeasured});
+  }
+  EXPECT_TRUE(Of("2x over cublas", variants).met);
+  EXPECT_THAT(Of("2x over cublas", variants).text, HasSubstr("cublas_fp32"));
+  EXPECT_FALSE(Of("2x over cublas_tf32", variants).met);
+  data_.task.demanded = "fp16";
+  EXPECT_FALSE(Of("2x over cublas", variants).met);
+  EXPECT_TRUE(Of("0.39x over cublas", variants).met);
   EXPECT_THAT(Of("2x over cublsa", cublas).text, HasSubstr("did you mean 'cublas'"));
 }
 

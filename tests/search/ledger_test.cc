@@ -133,6 +133,21 @@ TEST_F(LedgerTest, WhatAKilledProcessHadReservedCountsAsSpent) {
   EXPECT_EQ(Spent(LedgerKind::kTokens), static_cast<double>(PromptBound(request).value + 1000));
 }
 
+TEST_F(LedgerTest, AWaitThatNobodyBillsCostsNothingWhenTheProcessIsKilled) {
+  llm::Request request = Ask("question", 1000);
+  {
+    Ledger ledger = Make({});
+    ASSERT_TRUE(ledger.Begin(Key(1), request, {}));
+    request.model = "mailbox";
+    ASSERT_TRUE(ledger.Begin(Key(2), request, {}));
+  }
+  Open();
+  const Ledger ledger(*store_, {}, {}, [](std::string_view label) { return label == "mailbox"; });
+  EXPECT_EQ(Promised(LedgerKind::kTokens), 0);
+  EXPECT_EQ(Spent(LedgerKind::kTokens), static_cast<double>(PromptBound(request).value + 1000))
+      << "the other one's";
+}
+
 TEST_F(LedgerTest, LimitsOfARoundAndAnIdeaEndThatAloneAndNotTheRun) {
   Ledger ledger = Make({{LedgerKind::kTokensOut, LedgerSpan::kIdea, 1500},
                         {LedgerKind::kTokensOut, LedgerSpan::kRound, 3000}});
@@ -239,6 +254,41 @@ TEST_F(LedgerTest, ARequestWaitsForReservationsThatWillBeGivenBack) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_FALSE(through);
   ASSERT_TRUE(ledger.Answer(*begun, "m", Replied(1, 10)));
+}
+
+TEST_F(LedgerTest, WhenWallTimeIsOverARequestInFlightIsCancelledAndBookedInFull) {
+  // Never answers; ends when it is stopped.
+  class Endless final : public llm::Client {
+   public:
+    std::string_view name() const override { return "endless"; }
+    Result<llm::Reply> Complete(const llm::Request& request, std::stop_token stop) override {
+      while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      request.meter->Ended(true);
+      return Fail(ErrorCode::kCancelled, "cancelled");
+    }
+  };
+  const SystemClock clock;
+  results::StoreOptions fast;
+  fast.survive_power_loss = false;
+  auto store = results::Store::Create(
+      folder_.path(),
+      [] {
+        auto start = Start();
+        start.name = "timed";
+        return start;
+      }(),
+      clock, fast);
+  ASSERT_TRUE(store) << store.error().message;
+  SearchConfig config;
+  config.limits = {{LedgerKind::kSeconds, LedgerSpan::kRun, 0.2}};
+  Endless client;
+  ModelCalls calls(**store, client, config);
+  const llm::Request request = Ask("question", 1000);
+  const auto answer = calls.Ask(Key(1), request, {});
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::kBudget) << answer.error().message;
+  EXPECT_EQ((*store)->Total(LedgerKind::kTokens)->settled,
+            static_cast<double>(PromptBound(request).value + 1000));
 }
 
 // A provider that fails in all ways, and bills as such providers do.

@@ -153,6 +153,19 @@ class Run:
         self.behind_kernel = False
 
 
+def _compile(code, options):
+    from cupy_backends.cuda.libs import nvrtc
+    options += (f"-arch=sm_{cupy.cuda.Device().compute_capability}a",)
+    if cupy.cuda.get_cuda_path():
+        options += (f"-I{cupy.cuda.get_cuda_path()}/include",)
+    program = nvrtc.createProgram(code, "kernel.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, options)
+    except nvrtc.NVRTCError as problem:
+        raise RuntimeError(nvrtc.getProgramLog(program)) from problem
+    return nvrtc.getCUBIN(program)
+
+
 class Kernel:
     """The kernel compiled for one case."""
 
@@ -160,10 +173,9 @@ class Kernel:
         self.it, self.driver, self.functions = it, _Driver(), {}
         code, options = it.prelude + SOURCE, ("-std=c++17", "-default-device")
         if ARCHITECTURE_OWN:
-            capability = cupy.cuda.Device().compute_capability
-            cubin, _ = cupy.cuda.compiler.compile_using_nvrtc(code, options, capability + "a")
+            # RawModule compiles for sm_90, not for sm_90a.
             with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-                file.write(cubin)
+                file.write(_compile(code, options))
                 file.flush()
                 self.module = cupy.RawModule(path=file.name)
                 self.module.get_function(KERNELS[0]).kernel  # loaded while the file is there

@@ -1,5 +1,6 @@
 // What the PyTorch side sees of the CUDA side.
-#pragma once
+#ifndef GROVE_EXPORT_API
+#define GROVE_EXPORT_API
 
 #include <vector>
 
@@ -25,3 +26,5 @@ long long WorkspaceBytes(int index);
 void Execute(int index, void* const* tensors, void* workspace, void* stream, void* blas);
 
 }  // namespace grove_export
+
+#endif  // GROVE_EXPORT_API
