@@ -342,6 +342,8 @@ def write_task(problem, cases, folder, name, notes, scale):
             variants[reference].append(variant)
             types[reference] |= kinds
 
+    if not any(scored.instance.draws[i] is not None for i in tensor_inputs):
+        notes.append("how its inputs are drawn was not recognised: they are the same in every check")
     data = {}
     lines = [
         "# Made by `grove import`; problem.py is the text it was made from.",
