@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 
+import torch
+
 GROVE = os.path.abspath(sys.argv.pop(1))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRIPTS, DATA = os.path.join(ROOT, "scripts"), os.path.join(ROOT, "tests", "data")
@@ -94,7 +96,7 @@ class Apply(InFolder):
 
 
 class ProfileModel(InFolder):
-    def test_a_trace_has_steps_operations_and_shapes(self):
+    def test_a_trace_has_steps_and_operations_and_shapes_where_torch_records_them(self):
         trace = self.path("trace.json.gz")
         out = self.good(run(sys.executable, os.path.join(SCRIPTS, "profile_model.py"),
                             "torch.nn:Linear", "--init", "[8, 4]", "--input", "3,8:f32", "--device", "cpu",
@@ -108,7 +110,9 @@ class ProfileModel(InFolder):
         self.assertIn("ProfilerStep#1", names)
         shapes = [e["args"]["Input Dims"] for e in events
                   if e.get("name") == "aten::linear" and "Input Dims" in e.get("args", {})]
-        self.assertIn([[3, 8], [4, 8], [4]], shapes)
+        self.assertIn("aten::addmm", names)
+        if torch.autograd.kineto_available():  # Debian's build is without it
+            self.assertIn([[3, 8], [4, 8], [4]], shapes)
         ranked = run(GROVE, "rank", trace)  # operations alone are nothing to rank: said, not crashed on
         self.assertEqual(ranked.returncode, 2, ranked.stdout)
         self.assertEqual(ranked.stderr.count("\n"), 1, ranked.stderr)
