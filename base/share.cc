@@ -11,7 +11,7 @@ namespace grove {
 namespace {
 
 // Where each kind lies in the source tree.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSourceFolders = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kSourceFolders = {{
     {"tasks", "seeds/tasks"},
     {"prompts/ideas", "ideas/prompts"},
     {"prompts/codegen", "codegen/prompts"},
@@ -19,6 +19,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSourceFo
     {"prices", "llm/prices"},
     {"new_task", "seeds/new_task"},
     {"gauntlet", "tests/gauntlet"},
+    {"gallery", "results/gallery"},
 }};
 
 bool IsFolder(const std::filesystem::path& path) {

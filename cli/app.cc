@@ -14,6 +14,7 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/gallery_command.h"
 #include "cli/import_command.h"
 #include "cli/inspect_app.h"
 #include "cli/interrupt.h"
@@ -156,6 +157,7 @@ int Dispatch(int argc, const char* const* argv) {
   run_app->add_flag("--dry-run", run.dry_run, "say what it would spend, and stop");
   const SteerApp steer(app);
   const PackageApp package(app);
+  const GalleryApp gallery(app);
 
   std::string resume_run;
   auto* resume_app = app.add_subcommand("resume", "go on with a run that stopped or was killed");
@@ -344,6 +346,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (const auto code = inspect.Run(common)) return *code;
   if (const auto code = steer.Run(common)) return *code;
   if (const auto code = package.Run(common)) return *code;
+  if (const auto code = gallery.Run(common)) return *code;
   if (runs_app->parsed()) return RunsCommand(common);
   if (eval_app->parsed()) return EvalCommand(eval, common);
   if (tasks_show->parsed()) return TasksShowCommand(task, common);

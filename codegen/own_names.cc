@@ -71,6 +71,7 @@ OwnNames FindOwnNames(const LexedSource& source) {
   };
 
   std::set<std::string_view> declared, foreign, called, defined;
+  std::set<std::string_view> types;  // template parameters
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const SourceToken& token = *tokens[i];
     if (token.kind != Kind::kIdentifier) continue;
@@ -108,13 +109,17 @@ OwnNames FindOwnNames(const LexedSource& source) {
       (function ? defined : called).insert(name);
       continue;
     }
+    if (before != nullptr && (before->IsName("typename") || before->IsName("class"))) {
+      types.insert(name);
+    }
     if (parameter || (behind_type && declarator && before->kind == Kind::kIdentifier)) {
       declared.insert(name);
     }
     // "float* x", "const T& x": the star or ampersand itself stands behind a type. "a * b" does
     // too, so the name counts only where it is declared nowhere else as something foreign.
     if (behind_type && declarator && before->kind == Kind::kPunctuation && i > 1 &&
-        tokens[i - 2]->kind == Kind::kIdentifier && EndsType(tokens[i - 2]->text)) {
+        tokens[i - 2]->kind == Kind::kIdentifier &&
+        (EndsType(tokens[i - 2]->text) || types.contains(tokens[i - 2]->text))) {
       declared.insert(name);
     }
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An OpenAI-compatible server with SmolLM2-135M for tests, from wheels (scripts/setup-model).
 
-Prints "listening on http://127.0.0.1:PORT" when it is ready and, of every chat completion, "usage
+Prints "recorder at http://127.0.0.1:PORT" when it is ready and, of every chat completion, "usage
 {...}" as llama.cpp counted it: what the ledger is compared with. Ends with its parent.
 """
 import ctypes
@@ -73,7 +73,7 @@ def main():
     server, address = start()
     Recorder.backend = address
     front = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
-    print(f"listening on http://127.0.0.1:{front.server_address[1]}", flush=True)
+    print(f"recorder at http://127.0.0.1:{front.server_address[1]}", flush=True)
     threading.Thread(target=front.serve_forever, daemon=True).start()
     signal.pause()
     del server

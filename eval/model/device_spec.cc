@@ -150,7 +150,9 @@ DeviceSpec DeriveDevice(const DriverFacts& facts) {
   d.name = facts.name;
   d.driver_names = {facts.name};
   d.derived = true;
-  d.arch = fmt::format("sm_{}{}", facts.compute_major, facts.compute_minor);
+  // Chips from Hopper on have instructions of their own.
+  d.arch = fmt::format("sm_{}{}{}", facts.compute_major, facts.compute_minor,
+                       facts.compute_major >= 9 ? "a" : "");
   d.sm_count = facts.sm_count;
   d.clock_ghz = facts.clock_ghz;
   const double scale = facts.sm_count * facts.clock_ghz / (like.sm_count * like.clock_ghz);

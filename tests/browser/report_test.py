@@ -335,8 +335,13 @@ class Live(unittest.TestCase):
             deadline = time.monotonic() + 120
             while not os.path.exists(f"{folder}/runs/real/run.db") and time.monotonic() < deadline:
                 time.sleep(0.1)
-            browser.open(f"{self.server['url']}runs/real?token={self.server['token']}#/overview")
-            self.assertEqual(browser.js("return run.run.live"), True)
+            page = f"{self.server['url']}runs/real?token={self.server['token']}#/overview"
+
+            def live():  # the run is there once its first transaction is
+                browser.open(page)
+                return browser.js("return typeof run !== 'undefined' && run !== null && run.run.live")
+
+            browser.wait(live, 60)
             # No reload: what comes, comes by events.
             browser.js("window.same = true")
             first = browser.js("return run.candidates.length")

@@ -50,6 +50,8 @@ std::filesystem::path ModelFolder() {
          "grove" / "model";
 }
 
+constexpr std::string_view kReady = "recorder at ";
+
 // The server's process; killed with the object.
 class ModelServer {
  public:
@@ -82,13 +84,14 @@ class ModelServer {
     }
     return usages;
   }
-  // "http://127.0.0.1:PORT/v1" once it listens; empty when it does not.
+  // "http://127.0.0.1:PORT/v1" of the recorder once it listens; empty when it does not. (llama.cpp
+  // prints an address of its own.)
   std::string url() const {
     for (int i = 0; i < 1200; ++i) {
       const std::string text = ReadFile(log_).value_or("");
-      if (const std::size_t at = text.find("listening on "); at != std::string::npos) {
+      if (const std::size_t at = text.find(kReady); at != std::string::npos) {
         if (const std::size_t end = text.find('\n', at); end != std::string::npos) {
-          return text.substr(at + 13, end - at - 13) + "/v1";
+          return text.substr(at + kReady.size(), end - at - kReady.size()) + "/v1";
         }
       }
       if (::waitpid(child_, nullptr, WNOHANG) != 0) return "";

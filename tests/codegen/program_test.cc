@@ -72,9 +72,9 @@ TEST(ProgramIdentityTest, NamesOfItsOwnDoNotCount) {
       "template <typename T, int Rows> __device__ T Sum(const T* values, float scale) {\n"
       "  T total = 0;\n  for (int i = 0; i < Rows; ++i) total += values[i] * scale;\n"
       "  return total;\n}\n"
-      "extern \"C\" __global__ void k(const float* x, float* y) {\n"
-      "  __shared__ float tile[256];\n  tile[threadIdx.x] = Sum<float, 4>(x, 2.f);\n"
-      "  y[0] = tile[0] + dim::N;\n}\n";
+      "extern \"C\" __global__ void k(const float* a, float* b) {\n"
+      "  __shared__ float tile[256];\n  tile[threadIdx.x] = Sum<float, 4>(a, 2.f);\n"
+      "  b[0] = tile[0] + dim::N;\n}\n";
   constexpr std::string_view kOther =
       "template <typename Element, int N4> __device__ Element Add(const Element* p, float s) {\n"
       "  Element acc = 0;\n  for (int row = 0; row < N4; ++row) acc += p[row] * s;\n"
