@@ -290,6 +290,7 @@ int EvalOne(const fs::path& file, const EvalPackageOptions& options, const Commo
   if (!folder) return Complain(folder.error());
   WorkbenchOptions bench_options = common.bench;
   bench_options.tasks = folder->path();
+  if (!options.device.empty()) bench_options.device = options.device;
   bench_options.suite = package->suite;
   bench_options.cases = package->cases;
   bench_options.seed = package->seed;
@@ -455,6 +456,7 @@ PackageApp::PackageApp(CLI::App& app) {
       ->required()
       ->check(CLI::ExistingFile);
   eval_app_->add_option("-o,--output", eval_.output, "folder of the results (default: beside)");
+  eval_app_->add_option("--device", eval_.device, "auto, cuda, cuda:N, cuda:0,1 or all [auto]");
   absorb_app_ = app.add_subcommand("absorb", "take results of eval-package into their run");
   absorb_app_->add_option("results", absorb_.results, "files NNNN.result")
       ->required()

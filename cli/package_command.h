@@ -32,6 +32,7 @@ Result<std::string> PackAwaited(search::Elsewhere& elsewhere, results::Store& st
 struct EvalPackageOptions {
   std::vector<std::filesystem::path> packages;
   std::filesystem::path output;  // folder of the results; empty = beside each package
+  std::string device;            // empty = auto
 };
 int EvalPackageCommand(const EvalPackageOptions& options, const Common& common);
 

@@ -337,34 +337,38 @@ class Live(unittest.TestCase):
                 time.sleep(0.1)
             page = f"{self.server['url']}runs/real?token={self.server['token']}#/overview"
 
+            status = "return document.querySelector('[role=status].dim').textContent"
+
             def live():  # the run is there once its first transaction is
                 browser.open(page)
-                return browser.js("return typeof run !== 'undefined' && run !== null && run.run.live")
+                return browser.all("#stop")
 
             browser.wait(live, 60)
             # No reload: what comes, comes by events.
             browser.js("window.same = true")
-            first = browser.js("return run.candidates.length")
-            browser.wait(lambda: browser.js("return run.candidates.length") >= first + 2, 120)
+            browser.go("#/kernels")
+            first = browser.js(status)
+            browser.wait(lambda: browser.js(status) != first, 120)
             browser.go("#/tree")
             self.assertTrue(browser.all("#tree .node") or "seed" in browser.text("main"))
             browser.go("#/overview")
             browser.one("#hint-text").send_keys("use <b>cp.async</b>")
             browser.one("#hint-send").click()
             browser.js("document.activeElement.blur()")
-            browser.wait(lambda: browser.js("return run.hints.some((h) => h.text === 'use <b>cp.async</b>')"), 120)
+            browser.wait(lambda: "use <b>cp.async</b>" in browser.js(
+                "return [...document.querySelectorAll('td')].map((c) => c.textContent).join('|')"), 120)
             shot("live-run")
             browser.wait(lambda: browser.all("#stop"))
             browser.one("#stop").click()
             browser.driver.switch_to.alert.accept()
             self.assertIn(search.wait(120), (0, 130))
-            browser.wait(lambda: browser.js("return run.run.live") is False, 60)
+            browser.wait(lambda: not browser.all("#stop"), 60)
             self.assertEqual(browser.js("return window.same"), True)
             self.assertEqual(browser.errors(), [])
         finally:
             search.kill()
             search.wait(20)
-        self.assertIn("stopped", grove("log", "real"))
+        self.assertIn("stopping", grove("log", "real"))
 
     def test_the_list_names_the_runs(self):
         browser.driver.get(self.server["url"])
