@@ -91,8 +91,8 @@ Result<Section> MakeSection(const ExportedKernel& kernel, const codegen::KernelP
   if (!section.text.ends_with('\n')) section.text += '\n';
   Merge(section.includes, source->includes);
   Merge(macros, source->macros);
-  // Not inline: what is static in an inline function is one object for all modules of a process, and
-  // the second module would launch the first one's kernels.
+  // Not inline: what is static in an inline function is one object for all modules of a process,
+  // and the second module would launch the first one's kernels.
   section.text += "\nstatic const void* const* Kernels() {\n  static const void* const list[] = {";
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     section.text +=
