@@ -198,8 +198,11 @@ Executed<LoadedProgram> LoadedProgram::Load(const Context& context, std::string_
                                      launch.kernel, (*sizes)[i], launch.args[i].size));
       }
     }
-    constexpr std::int64_t kDefaultDynamicShared = 48 << 10;
-    if (launch.shared_bytes > kDefaultDynamicShared) {
+    constexpr std::int64_t kDefaultShared = 48 << 10;
+    // A kernel's own static arrays count as well.
+    int fixed = 0;
+    driver.FuncGetAttribute(&fixed, kFuncStaticShared, function);
+    if (launch.shared_bytes + fixed > kDefaultShared && launch.shared_bytes > 0) {
       if (auto ok = driver.Check(driver.FuncSetAttribute(function, kFuncMaxDynamicShared,
                                                          static_cast<int>(launch.shared_bytes)),
                                  "cuFuncSetAttribute(dynamic shared memory)");

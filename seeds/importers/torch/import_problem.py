@@ -29,7 +29,7 @@ import safetensors_file
 from foreign import FlashInfer, Foreign, GpuMode, label, names_of
 from lower import NAMES, Unsupported
 from problem import Broken, Problem, Refused, check_fair, shrunk
-from trace import lower, source, trace
+from trace import lower, source, trace, warm_up
 
 _CHECK_ELEMENTS = 40_000   # of a check case: it runs in an emulator for every candidate
 _CHECK_WORK = 4_000_000    # operations of a check case
@@ -485,6 +485,7 @@ def make(job):
     notes = []
     if not confine.drop_network():
         notes.append("the network could not be taken from the module on this machine")
+    warm_up()
     scale = job.get("scale", 1)
     try:
         kind = job.get("kind", "kernelbench")

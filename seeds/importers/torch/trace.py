@@ -1,6 +1,7 @@
 """Runs a module once and writes down the ATen operations it was made of."""
 
 import operator
+import tempfile
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -42,6 +43,14 @@ class Traced:
         with torch.no_grad():
             Facts(self.module).run(*[t.clone() for t in tensors])
         self.placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
+
+
+def warm_up():
+    """What Python and PyTorch do once, and what newer releases look for a place in the file system
+    for, is over before a fence stands: it is no module's doing."""
+    tempfile.gettempdir()
+    with torch.no_grad():
+        make_fx(lambda x: torch.relu(x) + 1)(torch.zeros(2))
 
 
 def trace(module, inputs):

@@ -1,0 +1,584 @@
+// traits: op=qr strategy=left_looking_fp16_vy_c2w2
+constexpr int n = dim::n;
+constexpr unsigned kFull = 0xffffffffu;
+
+// Rows of the fast program are whole float4 (n % 4 == 0).
+__device__ __forceinline__ float4 Load4(const float* m, int r, int c) {
+  if (r < n && c < n) return *(const float4*)(m + r * n + c);
+  return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+__device__ __forceinline__ void Store4(float* m, int r, int c, float4 v) {
+  if (r < n && c < n) *(float4*)(m + r * n + c) = v;
+}
+__device__ __forceinline__ float Root(float x) {
+  float y;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float Inverse(float x) {
+  float y;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+struct Scratch {
+  float xs[32 * 20];
+  float part[2][8][32];
+  float row[2][32];
+  float gram[32][32];
+  float rtop[32][32];
+  float tau[32];
+};
+
+// One column of a panel. A thread holds rows 32 i + 4 w + rg (i < 16) of the columns 4 cg .. 4 cg + 3.
+// One block barrier: all dots with the raw pivot column, its own square included, come from one pass.
+template <int E>
+__device__ __forceinline__ void Step(float (&a)[16][4], int kk, int nc, Scratch& s, int w, int rg,
+                                     int cg) {
+  const int k = 4 * kk + E;
+  float* xs = s.xs + (4 * w + rg) * 20;
+  if (cg == kk) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (c < nc) {
+        const float first = (c == 0 && 4 * w + rg <= k) ? 0.0f : a[4 * c][E];
+        *(float4*)(xs + 4 * c) =
+            make_float4(first, a[4 * c + 1][E], a[4 * c + 2][E], a[4 * c + 3][E]);
+      }
+    }
+  }
+  if (w == kk && rg == E) {
+    *(float4*)&s.row[E & 1][4 * cg] = make_float4(a[0][0], a[0][1], a[0][2], a[0][3]);
+  }
+  __syncwarp();
+  float x[16];
+  float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    if (c < nc) {
+      const float4 v = *(const float4*)(xs + 4 * c);
+      x[4 * c] = v.x;
+      x[4 * c + 1] = v.y;
+      x[4 * c + 2] = v.z;
+      x[4 * c + 3] = v.w;
+#pragma unroll
+      for (int u = 0; u < 4; ++u) {
+#pragma unroll
+        for (int q = 0; q < 4; ++q) d[q] = fmaf(x[4 * c + u], a[4 * c + u][q], d[q]);
+      }
+    }
+  }
+  const bool hi = rg & 2, lo = rg & 1;
+  float k0 = hi ? d[2] : d[0], k1 = hi ? d[3] : d[1];
+  k0 += __shfl_xor_sync(kFull, hi ? d[0] : d[2], 16);
+  k1 += __shfl_xor_sync(kFull, hi ? d[1] : d[3], 16);
+  float kp = lo ? k1 : k0;
+  kp += __shfl_xor_sync(kFull, lo ? k0 : k1, 8);
+  s.part[E & 1][w][4 * cg + rg] = kp;
+  __syncthreads();
+  // From here on a lane has the column 4 cg + rg, until the coefficients go back.
+  const int col = 4 * cg + rg;
+  float p[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) p[i] = s.part[E & 1][i][col];
+  const float r = s.row[E & 1][col], alpha = s.row[E & 1][k];
+  const float sum = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]));
+  const float dk = __shfl_sync(kFull, sum, 8 * E + kk);
+  const float sq = fmaf(alpha, alpha, dk);
+  float beta = alpha, scale = 0.0f, t = 0.0f;
+  if (dk > 0.0f && sq > 1e-37f) {
+    beta = -copysignf(Root(sq), alpha);
+    scale = Inverse(alpha - beta);
+    t = (beta - alpha) * Inverse(beta);
+  }
+  const float z = fmaf(scale, sum, r);
+  const float wj = t * z;
+  const float coef = col > k ? -wj * scale : (col == k ? scale : 0.0f);
+  float cf[4];
+#pragma unroll
+  for (int q = 0; q < 4; ++q) cf[q] = __shfl_sync(kFull, coef, 8 * q + cg);
+  if (w == 7 - kk) {
+    s.rtop[k][col] = col > k ? r - wj : beta;
+    s.gram[k][col] = z;  // v_j^T v_k for j < k
+    if (col == 0) s.tau[k] = t;
+  }
+  const bool pivot = cg == kk;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    if (c < nc) {
+#pragma unroll
+      for (int u = 0; u < 4; ++u) {
+        const int i = 4 * c + u;
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          const float base = (q == E && pivot) ? 0.0f : a[i][q];
+          a[i][q] = fmaf(cf[q], x[i], base);
+        }
+      }
+    }
+  }
+}
+
+
+__device__ __forceinline__ void Factor(float (&a)[16][4], int nc, Scratch& s, int w, int rg,
+                                       int cg) {
+#pragma unroll 1
+  for (int kk = 0; kk < 8; ++kk) {
+    Step<0>(a, kk, nc, s, w, rg, cg);
+    Step<1>(a, kk, nc, s, w, rg, cg);
+    Step<2>(a, kk, nc, s, w, rg, cg);
+    Step<3>(a, kk, nc, s, w, rg, cg);
+  }
+  __syncthreads();
+}
+
+
+__device__ __forceinline__ unsigned Addr(const void* p) {
+  return (unsigned)__cvta_generic_to_shared(p);
+}
+__device__ __forceinline__ void Ldsm(unsigned (&r)[4], unsigned p) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
+}
+__device__ __forceinline__ void LdsmT(unsigned (&r)[4], unsigned p) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
+}
+__device__ __forceinline__ void Mma(float& d0, float& d1, float& d2, float& d3,
+                                    const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+      "{%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ unsigned Pack(float x, float y) {
+  unsigned r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x));
+  return r;
+}
+__device__ __forceinline__ void Copy16(unsigned dst, const void* src) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
+}
+// What Pack leaves over, packed.
+__device__ __forceinline__ unsigned Low(float x, float y, unsigned hi) {
+  float hx, hy;
+  asm("{.reg .f16 l, h;\n mov.b32 {l, h}, %2;\n cvt.f32.f16 %0, l;\n cvt.f32.f16 %1, h;}"
+      : "=f"(hx), "=f"(hy) : "r"(hi));
+  return Pack(x - hx, y - hy);
+}
+
+// Rows of 128 bytes: 32 halves of V (or a high part), 32 of Y (or the low part), swapped by row & 7.
+__device__ __forceinline__ int At(int row, int piece) {
+  return row * 128 + ((piece ^ (row & 7)) << 4);
+}
+
+// Strip of 32 columns as C^T: tile = w + 8 s of 16 rows; c[s][4 rr + q] is row 2 t + (rr & 1) +
+// 8 (rr >> 1) of the tile and column 4 g + q. W'^T = C^T Y, this warp's rows.
+__device__ __forceinline__ void Product1(const float (&c)[4][16], unsigned vs, int first, int kt,
+                                         float* wp, int w, int lane) {
+  const int g = lane >> 2, t = lane & 3;
+#pragma unroll
+  for (int hh = 0; hh < 2; ++hh) {
+    float acc[2][2][4] = {};
+    const unsigned base = vs + At(lane & 15, 4 + 2 * hh + (lane >> 4));
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const int tile = w + 8 * s;
+      if (tile >= first && tile < kt) {
+        unsigned b[4];
+        LdsmT(b, base + tile * 2048);
+#pragma unroll
+        for (int mt = 0; mt < 2; ++mt) {
+          const unsigned a[4] = {Pack(c[s][2 * mt], c[s][4 + 2 * mt]),
+                                 Pack(c[s][1 + 2 * mt], c[s][5 + 2 * mt]),
+                                 Pack(c[s][8 + 2 * mt], c[s][12 + 2 * mt]),
+                                 Pack(c[s][9 + 2 * mt], c[s][13 + 2 * mt])};
+          const unsigned l[4] = {Low(c[s][2 * mt], c[s][4 + 2 * mt], a[0]),
+                                 Low(c[s][1 + 2 * mt], c[s][5 + 2 * mt], a[1]),
+                                 Low(c[s][8 + 2 * mt], c[s][12 + 2 * mt], a[2]),
+                                 Low(c[s][9 + 2 * mt], c[s][13 + 2 * mt], a[3])};
+#pragma unroll
+          for (int u = 0; u < 2; ++u) {
+            float(&d)[4] = acc[mt][u];
+            Mma(d[0], d[1], d[2], d[3], l, b[2 * u], b[2 * u + 1]);
+            Mma(d[0], d[1], d[2], d[3], a, b[2 * u], b[2 * u + 1]);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int mt = 0; mt < 2; ++mt) {
+#pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const int col = (8 * (2 * hh + u) + 2 * t) ^ ((g & 3) << 3);
+        float* p = wp + w * 1024 + (16 * mt + g) * 32 + col;
+        *(float2*)p = make_float2(acc[mt][u][0], acc[mt][u][1]);
+        *(float2*)(p + 256) = make_float2(acc[mt][u][2], acc[mt][u][3]);
+      }
+    }
+  }
+}
+// T = [T1, -T1 (V1^T V2) T2; 0, T2]: two warps make the blocks of 16, all threads the rest.
+__device__ __forceinline__ void MakeT(const Scratch& s, float* tm, float* mm, int tid) {
+  const int w = tid >> 5, lane = tid & 31;
+  if (w < 2) {
+    const int b = 16 * w;
+    float t[16];
+#pragma unroll
+    for (int k = 0; k < 16; ++k) {
+      float s0 = 0.0f, s1 = 0.0f;
+#pragma unroll
+      for (int j = 0; j < k; j += 2) {
+        s0 = fmaf(t[j], s.gram[b + k][b + j], s0);
+        if (j + 1 < k) s1 = fmaf(t[j + 1], s.gram[b + k][b + j + 1], s1);
+      }
+      const float tk = s.tau[b + k];
+      t[k] = lane == k ? tk : (lane < k ? -tk * (s0 + s1) : 0.0f);
+    }
+    if (lane < 16) {
+#pragma unroll
+      for (int k = 0; k < 16; k += 4) {
+        *(float4*)(tm + (b + lane) * 32 + b + k) = make_float4(t[k], t[k + 1], t[k + 2], t[k + 3]);
+        if (w == 1) *(float4*)(tm + (16 + lane) * 32 + k) = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      }
+    }
+  }
+  __syncthreads();
+  const int i = tid >> 4, k = tid & 15;
+  float m = 0.0f;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) m = fmaf(s.gram[16 + j][i], tm[(16 + j) * 32 + 16 + k], m);
+  mm[tid] = m;
+  __syncthreads();
+  float o = 0.0f;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) o = fmaf(-tm[i * 32 + j], mm[j * 16 + k], o);
+  tm[i * 32 + 16 + k] = o;
+  __syncthreads();
+}
+
+
+// For sizes outside (256, 512]: column after column in memory, a block a matrix.
+__device__ float BlockSum(float value, float* parts) {
+  for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(kFull, value, d);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+  __syncthreads();
+  float sum = 0;
+  for (int i = 0; i < 8; ++i) sum += parts[i];
+  return sum;
+}
+
+extern "C" __global__ void qr_simple(const float* a, float* h, float* tau) {
+  __shared__ float parts[8];
+  a += (size_t)blockIdx.x * n * n;
+  h += (size_t)blockIdx.x * n * n;
+  tau += (size_t)blockIdx.x * n;
+  for (int i = threadIdx.x; i < n * n; i += 256) h[i] = a[i];
+  __syncthreads();
+  for (int k = 0; k < n; ++k) {
+    float sq = 0;
+    for (int i = k + 1 + threadIdx.x; i < n; i += 256) sq += h[i * n + k] * h[i * n + k];
+    sq = BlockSum(sq, parts);
+    float t = 0;
+    if (sq != 0) {
+      const float alpha = h[k * n + k];
+      const float beta = -copysignf(sqrtf(alpha * alpha + sq), alpha);
+      const float scale = 1.0f / (alpha - beta);
+      float vtv = 0;
+      for (int i = k + 1 + threadIdx.x; i < n; i += 256) {
+        const float v = h[i * n + k] * scale;
+        h[i * n + k] = v;
+        vtv += v * v;
+      }
+      t = 2.0f / (1.0f + BlockSum(vtv, parts));
+      if (threadIdx.x == 0) h[k * n + k] = beta;
+    }
+    if (threadIdx.x == 0) tau[k] = t;
+    __syncthreads();
+    if (t == 0) continue;
+    for (int j = k + 1 + threadIdx.x; j < n; j += 256) {
+      float sum = h[k * n + j];
+      for (int i = k + 1; i < n; ++i) sum += h[i * n + k] * h[i * n + j];
+      sum *= t;
+      h[k * n + j] -= sum;
+      for (int i = k + 1; i < n; ++i) h[i * n + j] -= sum * h[i * n + k];
+    }
+    __syncthreads();
+  }
+}
+
+// The panel's columns, each scaled by the power of two that brings its largest entry below 1 (p > 0);
+// the way back is left in cinv.
+__device__ __forceinline__ void LoadStrip(float (&c)[4][16], const float* src, int cb, int kt,
+                                          bool scaled, float* cm, float* cinv, int w, int lane) {
+  const int g = lane >> 2;
+  float m[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int s = 0; s < 4; ++s) {
+    const int tile = w + 8 * s;
+#pragma unroll
+    for (int rr = 0; rr < 4; ++rr) {
+      float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      if (tile < kt) v = Load4(src, 16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1), cb + 4 * g);
+      c[s][4 * rr] = v.x;
+      c[s][4 * rr + 1] = v.y;
+      c[s][4 * rr + 2] = v.z;
+      c[s][4 * rr + 3] = v.w;
+#pragma unroll
+      for (int q = 0; q < 4; ++q) m[q] = fmaxf(m[q], fabsf(c[s][4 * rr + q]));
+    }
+  }
+  if (!scaled) return;
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    m[q] = fmaxf(m[q], __shfl_xor_sync(kFull, m[q], 1));
+    m[q] = fmaxf(m[q], __shfl_xor_sync(kFull, m[q], 2));
+  }
+  if ((lane & 3) == 0) *(float4*)(cm + w * 32 + 4 * g) = make_float4(m[0], m[1], m[2], m[3]);
+  __syncthreads();
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    float x = 0.0f;
+    for (int i = 0; i < 8; ++i) x = fmaxf(x, cm[i * 32 + 4 * g + q]);
+    const int e = min((int)(__float_as_uint(x) >> 23), 252);
+    const float f = __uint_as_float((unsigned)(253 - e) << 23);
+    if (w == 0 && (lane & 3) == 0) cinv[4 * g + q] = __uint_as_float((unsigned)(e + 1) << 23);
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+#pragma unroll
+      for (int rr = 0; rr < 4; ++rr) c[s][4 * rr + q] *= f;
+    }
+  }
+}
+
+// Minus the sum of the warps' parts.
+__device__ __forceinline__ void Reduce(const float* wp, unsigned char* wb, int tid) {
+  const int r = tid >> 3, v = tid & 7;
+  const float* p = wp + r * 32 + ((4 * v) ^ ((r & 3) << 3));
+  float o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float4 x = *(const float4*)(p + i * 1024);
+    o[0] -= x.x;
+    o[1] -= x.y;
+    o[2] -= x.z;
+    o[3] -= x.w;
+  }
+  const uint2 hi = make_uint2(Pack(o[0], o[1]), Pack(o[2], o[3]));
+  const int at = At(r, v >> 1) + (v & 1) * 8;
+  *(uint2*)(wb + at) = hi;
+  *(uint2*)(wb + (at ^ 64)) = make_uint2(Low(o[0], o[1], hi.x), Low(o[2], o[3], hi.y));
+
+}
+
+// C^T += (-W'^T) V^T, W' in two terms, this warp's tiles.
+__device__ __forceinline__ void Product2(float (&c)[4][16], unsigned wb, unsigned vs, int first,
+                                         int kt, int w, int lane) {
+  unsigned wh[2][2][4], wl[2][2][4];
+#pragma unroll
+  for (int mt = 0; mt < 2; ++mt) {
+#pragma unroll
+    for (int ks = 0; ks < 2; ++ks) {
+      const int o = At(16 * mt + (lane & 15), 2 * ks + (lane >> 4));
+      Ldsm(wh[mt][ks], wb + o);
+      Ldsm(wl[mt][ks], wb + (o ^ 64));
+    }
+  }
+#pragma unroll
+  for (int s = 0; s < 4; ++s) {
+    const int tile = w + 8 * s;
+    if (tile >= first && tile < kt) {
+#pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        unsigned b[4];
+        Ldsm(b, vs + tile * 2048 + At(8 * u + (lane & 7), lane >> 3));
+#pragma unroll
+        for (int ks = 0; ks < 2; ++ks) {
+#pragma unroll
+          for (int mt = 0; mt < 2; ++mt) {
+            float &d0 = c[s][8 * u + 2 * mt], &d1 = c[s][8 * u + 4 + 2 * mt];
+            float &d2 = c[s][8 * u + 2 * mt + 1], &d3 = c[s][8 * u + 5 + 2 * mt];
+            Mma(d0, d1, d2, d3, wl[mt][ks], b[2 * ks], b[2 * ks + 1]);
+            Mma(d0, d1, d2, d3, wh[mt][ks], b[2 * ks], b[2 * ks + 1]);
+          }
+        }
+      }
+    }
+  }
+}
+
+constexpr int kPanels = (n + 31) / 32;
+
+// V (half 0) or Y (half 1) of this warp's tiles, one commit group.
+__device__ __forceinline__ void Fetch(unsigned vs, const unsigned char* image, int half, int first,
+                                      int w, int lane) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int tile = w + 8 * i;
+    if (tile >= first && tile < 2 * kPanels) {
+      const int o = tile * 2048 + At(lane >> 2, 4 * half + (lane & 3));
+      Copy16(vs + o, image + o);
+      Copy16(vs + o + 1024, image + o + 1024);
+    }
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+qr_left(const float* a_in, float* h, float* tau, unsigned char* images) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  float* const wp = (float*)(smem + 65536);
+  unsigned char* const wb = smem + 98304;
+  unsigned char* const tb = smem + 102400;
+  float* const cm = (float*)(smem + 106496);
+  float* const cinv = (float*)(smem + 107520);
+  Scratch& s = *(Scratch*)wp;
+  const int tid = threadIdx.x, w = tid >> 5, lane = tid & 31, rg = lane >> 3, cg = lane & 7;
+  constexpr int kt = 2 * kPanels, kNone = 1 << 20;
+  constexpr int kImage = kPanels * 32 * 128;
+  const unsigned vs = Addr(smem);
+  a_in += (size_t)blockIdx.x * n * n;
+  h += (size_t)blockIdx.x * n * n;
+  tau += (size_t)blockIdx.x * n;
+  images += (size_t)blockIdx.x * kPanels * kImage;
+
+#pragma unroll 1
+  for (int p = 0; p < kPanels; ++p) {
+    const int j0 = 32 * p;
+    {
+      float c[4][16];
+      LoadStrip(c, a_in, j0, kt, p > 0, cm, cinv, w, lane);
+#pragma unroll 1
+      for (int q = 0; q < p; ++q) {
+        const unsigned char* next = images + (q + 1) * kImage;
+        const int first = q + 1 < p ? 2 * q + 2 : kNone;
+        asm volatile("cp.async.wait_group 1;" ::: "memory");  // Y; V may be on its way
+        __syncwarp();
+        Product1(c, vs, 2 * q, kt, wp, w, lane);
+        __syncwarp();
+        Fetch(vs, next, 1, first, w, lane);
+        __syncthreads();
+        Reduce(wp, wb, tid);
+        asm volatile("cp.async.wait_group 1;" ::: "memory");  // V
+        __syncthreads();
+        Product2(c, Addr(wb), vs, 2 * q, kt, w, lane);
+        __syncwarp();
+        Fetch(vs, next, 0, first, w, lane);
+      }
+      float b[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+      if (p > 0) {
+        const float4 x = *(const float4*)(cinv + 4 * (lane >> 2));
+        b[0] = x.x;
+        b[1] = x.y;
+        b[2] = x.z;
+        b[3] = x.w;
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int tile = w + 8 * i;
+        if (tile < kt) {
+#pragma unroll
+          for (int rr = 0; rr < 4; ++rr) {
+            const int r = 16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1);
+            const float4 v = make_float4(c[i][4 * rr] * b[0], c[i][4 * rr + 1] * b[1],
+                                         c[i][4 * rr + 2] * b[2], c[i][4 * rr + 3] * b[3]);
+            if (tile < 2 * p) {
+              Store4(h, r, j0 + 4 * (lane >> 2), v);
+            } else {
+              *(float4*)(smem + At(r, lane >> 2)) = v;
+            }
+          }
+        }
+      }
+    }
+    __syncthreads();
+    const int ni = kPanels - p, nc = (ni + 3) / 4;
+    float a[16][4];
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      if (i < ni) v = *(const float4*)(smem + At(j0 + 32 * i + 4 * w + rg, cg));
+      a[i][0] = v.x;
+      a[i][1] = v.y;
+      a[i][2] = v.z;
+      a[i][3] = v.w;
+    }
+    Factor(a, nc, s, w, rg, cg);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      if (i < ni) {
+        const int r = 32 * i + 4 * w + rg;
+        float v[4] = {a[i][0], a[i][1], a[i][2], a[i][3]};
+        float o[4] = {v[0], v[1], v[2], v[3]};
+        if (i == 0) {
+#pragma unroll
+          for (int q = 0; q < 4; ++q) {
+            if (4 * cg + q >= r) o[q] = s.rtop[r][4 * cg + q];
+            if (4 * cg + q == r) v[q] = 1.0f;
+          }
+        }
+        Store4(h, j0 + r, j0 + 4 * cg, make_float4(o[0], o[1], o[2], o[3]));
+        const uint2 hi = make_uint2(Pack(v[0], v[1]), Pack(v[2], v[3]));
+        const int at = At(r, cg >> 1) + (cg & 1) * 8;
+        *(uint2*)(smem + at) = hi;
+        *(uint2*)(smem + (at ^ 64)) = make_uint2(Low(v[0], v[1], hi.x), Low(v[2], v[3], hi.y));
+      }
+    }
+    if (tid < 32 && j0 + tid < n) tau[j0 + tid] = s.tau[tid];
+    if (p + 1 == kPanels) break;
+    MakeT(s, wp + 4096, wp + 5120, tid);
+    {
+      const float4 t = *(const float4*)(wp + 4096 + tid * 4);
+      const uint2 hi = make_uint2(Pack(t.x, t.y), Pack(t.z, t.w));
+      const int at = At(tid >> 3, (tid & 7) >> 1) + (tid & 1) * 8;
+      *(uint2*)(tb + at) = hi;
+      *(uint2*)(tb + (at ^ 64)) = make_uint2(Low(t.x, t.y, hi.x), Low(t.z, t.w, hi.y));
+    }
+
+    __syncthreads();
+    // Y = V T by tiles, three terms; it takes the place of V's low half and both go to the image.
+    unsigned char* const image = images + p * kImage + j0 * 128;
+#pragma unroll 1
+    for (int tile = w; tile < 2 * ni; tile += 8) {
+      unsigned ah[2][4], al[2][4];
+      float d[4][4] = {};
+#pragma unroll
+      for (int ks = 0; ks < 2; ++ks) {
+        const int o = tile * 2048 + At(lane & 15, 2 * ks + (lane >> 4));
+        Ldsm(ah[ks], vs + o);
+        Ldsm(al[ks], vs + (o ^ 64));
+#pragma unroll
+        for (int hh = 0; hh < 2; ++hh) {
+          unsigned bh[4], bl[4];
+          const int e = At(16 * ks + (lane & 15), 2 * hh + (lane >> 4));
+          LdsmT(bh, Addr(tb) + e);
+          LdsmT(bl, Addr(tb) + (e ^ 64));
+#pragma unroll
+          for (int u = 0; u < 2; ++u) {
+            float(&y)[4] = d[2 * hh + u];
+            Mma(y[0], y[1], y[2], y[3], al[ks], bh[2 * u], bh[2 * u + 1]);
+            Mma(y[0], y[1], y[2], y[3], ah[ks], bl[2 * u], bl[2 * u + 1]);
+            Mma(y[0], y[1], y[2], y[3], ah[ks], bh[2 * u], bh[2 * u + 1]);
+          }
+        }
+      }
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int o = tile * 2048 + At(lane >> 2, 4 + i) + 4 * (lane & 3);
+        *(unsigned*)(smem + o) = Pack(d[i][0], d[i][1]);
+        *(unsigned*)(smem + o + 1024) = Pack(d[i][2], d[i][3]);
+      }
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int o = tile * 2048 + (lane + 32 * i) * 16;
+        *(uint4*)(image + o) = *(const uint4*)(smem + o);
+      }
+    }
+    __syncthreads();  // the image can be read from now on
+    Fetch(vs, images, 1, 0, w, lane);
+    Fetch(vs, images, 0, 0, w, lane);
+  }
+}
