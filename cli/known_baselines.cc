@@ -10,6 +10,21 @@ std::filesystem::path CacheFolder(const Common& common) {
   return common.bench.cache.empty() ? codegen::DefaultCacheFolder() : common.bench.cache;
 }
 
+results::BaselineRow RowOf(const eval::StoredBaseline& known, const eval::GpuIdentity& gpu) {
+  results::BaselineRow row;
+  row.case_name = known.case_name;
+  row.name = known.name;
+  row.gpu_uuid = gpu.uuid;
+  row.gpu = gpu.name;
+  row.driver = known.driver;
+  row.version = known.library;
+  row.time = known.time;
+  row.low = known.low;
+  row.high = known.high;
+  row.measured = known.measured;
+  return row;
+}
+
 std::vector<results::BaselineRow> KnownBaselines(const Workbench& bench, const Common& common) {
   std::vector<results::BaselineRow> rows;
   const auto present = [](const std::string& product) -> std::string {
@@ -18,18 +33,7 @@ std::vector<results::BaselineRow> KnownBaselines(const Workbench& bench, const C
   };
   for (const eval::GpuIdentity& gpu : bench.device->gpus()) {
     for (const auto& known : eval::FindBaselines(CacheFolder(common), gpu, bench.task, present)) {
-      results::BaselineRow row;
-      row.case_name = known.case_name;
-      row.name = known.name;
-      row.gpu_uuid = gpu.uuid;
-      row.gpu = gpu.name;
-      row.driver = known.driver;
-      row.version = known.library;
-      row.time = known.time;
-      row.low = known.low;
-      row.high = known.high;
-      row.measured = known.measured;
-      rows.push_back(std::move(row));
+      rows.push_back(RowOf(known, gpu));
     }
   }
   return rows;

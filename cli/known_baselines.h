@@ -6,12 +6,15 @@
 
 #include "cli/commands.h"
 #include "cli/workbench.h"
+#include "eval/baselines.h"
 #include "results/rows.h"
 
 namespace grove::cli {
 
 std::filesystem::path CacheFolder(const Common& common);
 
+// A known baseline as a row; `gpu` is the one that measured it.
+results::BaselineRow RowOf(const eval::StoredBaseline& known, const eval::GpuIdentity& gpu);
 // Of the task's scored cases on the bench's GPUs; empty when times are modelled.
 std::vector<results::BaselineRow> KnownBaselines(const Workbench& bench, const Common& common);
 

@@ -93,21 +93,6 @@ Result<std::vector<eval::PackagedProgram>> IncumbentsOf(results::Store& store,
   return programs;
 }
 
-results::BaselineRow RowOf(const eval::StoredBaseline& known, const eval::GpuIdentity& gpu) {
-  results::BaselineRow row;
-  row.case_name = known.case_name;
-  row.name = known.name;
-  row.gpu_uuid = gpu.uuid;
-  row.gpu = gpu.name;
-  row.driver = known.driver;
-  row.version = known.library;
-  row.time = known.time;
-  row.low = known.low;
-  row.high = known.high;
-  row.measured = known.measured;
-  return row;
-}
-
 // A folder for the task of a package; gone with it.
 class TaskFolder {
  public:
