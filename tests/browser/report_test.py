@@ -310,6 +310,8 @@ class Live(unittest.TestCase):
         self.server = json.loads(said)
 
     def tearDown(self):
+        browser.driver.get("about:blank")  # else the page asks for a server that is gone
+        browser.errors()
         self.process.terminate()
         self.process.wait(20)
         self.process.stdout.close()
@@ -344,6 +346,7 @@ class Live(unittest.TestCase):
                 return browser.all("#stop")
 
             browser.wait(live, 60)
+            browser.errors()  # what a page said that came before the run
             # No reload: what comes, comes by events.
             browser.js("window.same = true")
             browser.go("#/kernels")
