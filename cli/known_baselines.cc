@@ -25,14 +25,19 @@ results::BaselineRow RowOf(const eval::StoredBaseline& known, const eval::GpuIde
   return row;
 }
 
-std::vector<results::BaselineRow> KnownBaselines(const Workbench& bench, const Common& common) {
-  std::vector<results::BaselineRow> rows;
+std::vector<eval::StoredBaseline> CurrentBaselines(const eval::GpuIdentity& gpu,
+                                                   const seeds::Task& task, const Common& common) {
   const auto present = [](const std::string& product) -> std::string {
     if (product == "grove") return "grove " GROVE_VERSION;  // the seed's
     return cuda::InstalledVersion(product);
   };
+  return eval::FindBaselines(CacheFolder(common), gpu, task, present);
+}
+
+std::vector<results::BaselineRow> KnownBaselines(const Workbench& bench, const Common& common) {
+  std::vector<results::BaselineRow> rows;
   for (const eval::GpuIdentity& gpu : bench.device->gpus()) {
-    for (const auto& known : eval::FindBaselines(CacheFolder(common), gpu, bench.task, present)) {
+    for (const auto& known : CurrentBaselines(gpu, bench.task, common)) {
       rows.push_back(RowOf(known, gpu));
     }
   }

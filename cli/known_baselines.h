@@ -15,6 +15,9 @@ std::filesystem::path CacheFolder(const Common& common);
 
 // A known baseline as a row; `gpu` is the one that measured it.
 results::BaselineRow RowOf(const eval::StoredBaseline& known, const eval::GpuIdentity& gpu);
+// What the cache knows of one GPU, measured with the libraries that are installed now.
+std::vector<eval::StoredBaseline> CurrentBaselines(const eval::GpuIdentity& gpu,
+                                                   const seeds::Task& task, const Common& common);
 // Of the task's scored cases on the bench's GPUs; empty when times are modelled.
 std::vector<results::BaselineRow> KnownBaselines(const Workbench& bench, const Common& common);
 

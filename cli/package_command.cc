@@ -137,19 +137,11 @@ class PackageRun {
   }
 
   Status Run(const Workbench& bench, const Common& common, search::Observer& observer) {
-    for (const eval::GpuIdentity& gpu : bench.device->gpus()) {
-      result_.gpus.push_back(gpu);
-      result_.environment.emplace_back(
-          "gpu " + gpu.uuid,
-          fmt::format("cuda:{} {}, driver {}", gpu.ordinal, gpu.name, gpu.driver));
+    result_.gpus = bench.device->gpus();
+    for (const results::EnvironmentRow& row : MachineRows(bench)) {
+      result_.environment.emplace_back(row.key, row.value);
     }
-    result_.environment.emplace_back("gpu", bench.device->spec().name);
-    result_.environment.emplace_back("arch", bench.device->spec().arch);
-    if (auto version = bench.compiler->Version()) {
-      result_.environment.emplace_back("compiler", *version);
-    }
-    result_.baselines =
-        eval::FindBaselines(CacheFolder(common), bench.device->gpus().front(), bench.task);
+    result_.baselines = CurrentBaselines(result_.gpus.front(), bench.task, common);
     std::vector<codegen::KernelProgram> programs;
     for (const eval::PackagedProgram& packed : package_.programs) {
       auto program = codegen::MakeProgram(packed.source, packed.plan);
@@ -177,10 +169,8 @@ class PackageRun {
 
  private:
   struct Challenger {
-    const codegen::KernelProgram* program;
-    std::string name;
-    Hash identity;
-    Nanoseconds score;
+    std::size_t index = 0;  // of the package's programs
+    Nanoseconds score{0};
   };
 
   void Take(std::size_t index, Result<std::optional<eval::Evaluation>> done,
@@ -196,6 +186,9 @@ class PackageRun {
         "  {:<10} {}{}", program.name, eval::Name(evaluation.verdict.kind),
         evaluation.score ? "  " + results::FormatTime(*evaluation.score) : std::string()));
     result_.evaluations.push_back({program.identity, evaluation});
+    if (evaluation.verdict.passed() && evaluation.score) {
+      challengers_.push_back({index, *evaluation.score});
+    }
     const auto now = std::chrono::steady_clock::now();
     if (now - written_ < kBetweenWrites) return;
     written_ = now;
@@ -209,50 +202,44 @@ class PackageRun {
     const auto incumbent =
         codegen::MakeProgram(package_.incumbents.front().source, package_.incumbents.front().plan);
     if (!incumbent) return;
-    std::vector<Challenger> challengers;
-    for (const auto& item : result_.evaluations) {
-      if (!item.evaluation.verdict.passed() || !item.evaluation.score) continue;
-      for (std::size_t i = 0; i < programs.size(); ++i) {
-        if (package_.programs[i].identity != item.identity) continue;
-        challengers.push_back(
-            {&programs[i], package_.programs[i].name, item.identity, *item.evaluation.score});
-        break;
-      }
-    }
-    std::sort(challengers.begin(), challengers.end(),
+    std::sort(challengers_.begin(), challengers_.end(),
               [](const auto& a, const auto& b) { return a.score < b.score; });
-    if (challengers.size() > kChallengers) challengers.resize(kChallengers);
+    if (challengers_.size() > kChallengers) challengers_.resize(kChallengers);
     // Each beside the incumbent, and the others beside the fastest: what a search may ask for.
     const Challenger* fastest = nullptr;
-    for (const Challenger& challenger : challengers) {
-      if (challenger.identity == package_.incumbents.front().identity) continue;
-      const double ratio = Contest(bench, *incumbent, package_.incumbents.front().name,
-                                   package_.incumbents.front().identity, challenger, observer);
+    const eval::PackagedProgram& best = package_.incumbents.front();
+    for (const Challenger& challenger : challengers_) {
+      const eval::PackagedProgram& packed = package_.programs[challenger.index];
+      const codegen::KernelProgram& program = programs[challenger.index];
+      if (packed.identity == best.identity) continue;
+      const double ratio = Contest(bench, best, *incumbent, packed, program, observer);
       if (ratio > kNear) break;  // the ones after it are slower still
       if (fastest == nullptr) {
         fastest = &challenger;
       } else if (challenger.score / fastest->score < kNear) {
-        Contest(bench, *fastest->program, fastest->name, fastest->identity, challenger, observer);
+        Contest(bench, package_.programs[fastest->index], programs[fastest->index], packed, program,
+                observer);
       }
     }
   }
 
   // The challenger's time over the incumbent's; infinite when they could not be measured.
-  double Contest(const Workbench& bench, const codegen::KernelProgram& incumbent,
-                 const std::string& name, const Hash& identity, const Challenger& challenger,
-                 search::Observer& observer) {
-    auto pairs = bench.evaluator->ComparePair(incumbent, *challenger.program);
+  double Contest(const Workbench& bench, const eval::PackagedProgram& incumbent,
+                 const codegen::KernelProgram& incumbent_program,
+                 const eval::PackagedProgram& challenger,
+                 const codegen::KernelProgram& challenger_program, search::Observer& observer) {
+    auto pairs = bench.evaluator->ComparePair(incumbent_program, challenger_program);
     if (!pairs || pairs->empty()) {
       if (!pairs) {
-        observer.Line(
-            fmt::format("  {} beside {}: {}", challenger.name, name, pairs.error().message));
+        observer.Line(fmt::format("  {} beside {}: {}", challenger.name, incumbent.name,
+                                  pairs.error().message));
       }
       return std::numeric_limits<double>::infinity();
     }
     const double ratio = pairs->front().outcome.ratio;
-    observer.Line(
-        fmt::format("  {:<10} beside {}: {:.3f} of its time", challenger.name, name, ratio));
-    result_.contests.push_back({identity, challenger.identity, std::move(*pairs)});
+    observer.Line(fmt::format("  {:<10} beside {}: {:.3f} of its time", challenger.name,
+                              incumbent.name, ratio));
+    result_.contests.push_back({incumbent.identity, challenger.identity, std::move(*pairs)});
     return ratio;
   }
 
@@ -261,7 +248,8 @@ class PackageRun {
   const eval::EvaluationPackage& package_;
   const fs::path output_;
   std::mutex mutex_;
-  eval::PackageResult result_;  // GUARDED_BY(mutex_) while Run evaluates, as are the next two
+  eval::PackageResult result_;  // GUARDED_BY(mutex_) while Run evaluates, as are the next three
+  std::vector<Challenger> challengers_;  // that passed
   std::optional<Error> error_;
   std::chrono::steady_clock::time_point written_ = std::chrono::steady_clock::now();
 };

@@ -47,16 +47,9 @@ std::string FreeName(const std::filesystem::path& runs, const std::string& task)
   }
 }
 
-std::vector<results::EnvironmentRow> EnvironmentOf(Workbench& bench) {
-  std::vector<results::EnvironmentRow> rows;
-  rows.push_back({"device", bench.device->name()});
-  for (const eval::GpuIdentity& gpu : bench.device->gpus()) {
-    rows.push_back({"gpu " + gpu.uuid,
-                    fmt::format("cuda:{} {}, driver {}", gpu.ordinal, gpu.name, gpu.driver)});
-  }
-  rows.push_back({"gpu", bench.device->spec().name});
-  rows.push_back({"arch", bench.device->spec().arch});
-  if (auto version = bench.compiler->Version()) rows.push_back({"compiler", *version});
+std::vector<results::EnvironmentRow> EnvironmentOf(const Workbench& bench) {
+  std::vector<results::EnvironmentRow> rows = MachineRows(bench);
+  rows.insert(rows.begin(), {"device", bench.device->name()});
   return rows;
 }
 

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "base/suggest.h"
 #include "codegen/compile_farm.h"
 #include "eval/cuda/cuda_device.h"
@@ -167,6 +169,18 @@ Result<Machine> MakeMachine(const WorkbenchOptions& options) {
   if (!device) return Failure(std::move(device.error()));
   machine.device = std::move(*device);
   return machine;
+}
+
+std::vector<results::EnvironmentRow> MachineRows(const Workbench& bench) {
+  std::vector<results::EnvironmentRow> rows;
+  for (const eval::GpuIdentity& gpu : bench.device->gpus()) {
+    rows.push_back({"gpu " + gpu.uuid,
+                    fmt::format("cuda:{} {}, driver {}", gpu.ordinal, gpu.name, gpu.driver)});
+  }
+  rows.push_back({"gpu", bench.device->spec().name});
+  rows.push_back({"arch", bench.device->spec().arch});
+  if (auto version = bench.compiler->Version()) rows.push_back({"compiler", *version});
+  return rows;
 }
 
 }  // namespace grove::cli

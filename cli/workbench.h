@@ -14,6 +14,7 @@
 #include "codegen/compiler.h"
 #include "eval/device.h"
 #include "eval/evaluator.h"
+#include "results/rows.h"
 #include "seeds/task.h"
 
 namespace grove::cli {
@@ -43,6 +44,9 @@ struct Workbench {
   std::unique_ptr<eval::Device> screen;  // the emulator of options.screen; may be empty
   std::unique_ptr<eval::Evaluator> evaluator;
 };
+
+// What a run's environment says of the machine that evaluates: its GPUs, architecture and compiler.
+std::vector<results::EnvironmentRow> MachineRows(const Workbench& bench);
 
 // The ordinal of "cuda" (0) or "cuda:N"; nullopt for anything else.
 std::optional<int> ParseCudaDevice(std::string_view name);

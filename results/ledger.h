@@ -48,7 +48,7 @@ class LedgerWriter {
 
   const Clock& clock_;
   const WallTime opened_;
-  // When this session first had to do with a round and an idea.
+  // When the process first had to do with a round and an idea.
   std::map<std::pair<int, int>, std::chrono::steady_clock::time_point> since_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "codegen/combine.h"
 #include "results/format.h"
+#include "search/candidate.h"
 #include "search/convert.h"
 #include "search/selection.h"
 
@@ -230,12 +231,8 @@ Result<bool> AddPortfolio(const PortfolioParts& with, RoundId round, int number,
   std::vector<codegen::CombinePart> parts;
   for (const PortfolioPart& part : portfolio->parts) {
     if (!part.kernel->source || !part.kernel->plan) return true;
-    auto source = tree.store().Text(*part.kernel->source);
-    if (!source) return Failure(std::move(source.error()));
-    auto plan = tree.store().Text(*part.kernel->plan);
-    if (!plan) return Failure(std::move(plan.error()));
-    auto program = codegen::MakeProgram(*source, *plan);
-    if (!program) return Fail(std::move(program.error()), "reading " + part.kernel->name);
+    auto program = ProgramOf(tree, *part.kernel);
+    if (!program) return Failure(std::move(program.error()));
     programs.push_back(std::move(*program));
     parts.push_back({part.kernel->name, &programs.back(), part.when});
   }

@@ -15,6 +15,7 @@
 #include "results/format.h"
 #include "search/bandit.h"
 #include "search/call_pool.h"
+#include "search/candidate.h"
 #include "search/convert.h"
 #include "search/early.h"
 #include "search/elsewhere.h"
@@ -139,11 +140,7 @@ Status Search::Impl::Open() {
 
 // For ties: of a stored program, as codegen reads it; 0 = not known.
 std::int64_t Search::Impl::SizeOf(const CandidateRow& row) const {
-  if (!row.source || !row.plan) return 0;
-  const auto source = parts.store.Text(*row.source);
-  const auto plan = parts.store.Text(*row.plan);
-  if (!source || !plan) return 0;
-  const auto program = codegen::MakeProgram(*source, *plan);
+  const auto program = ProgramOf(*tree, row);
   return program ? static_cast<std::int64_t>(program->size()) : 0;
 }
 
