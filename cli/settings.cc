@@ -1,5 +1,3 @@
-// As everywhere in the program: one form of the library's inline code.
-#define TOML_EXCEPTIONS 0
 #include "cli/settings.h"
 
 #include <algorithm>
@@ -7,10 +5,10 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include "base/files.h"
 #include "base/suggest.h"
+#include "base/toml.h"
 
 namespace grove::cli {
 namespace {

@@ -111,6 +111,19 @@ bool Ordered(const std::vector<const Case*>& checks, const std::vector<Dim>& sha
   return true;
 }
 
+// Elements of one error scale where the task's own are no product of dims (a matrix whole while its
+// rows are short): a few elements may all be small by chance.
+std::int64_t OwnRow(const Case& c) {
+  constexpr std::int64_t kShort = 32;
+  std::int64_t row = 0;
+  for (const Tensor& tensor : c.tensors) {
+    if (tensor.role != TensorRole::kOutput) continue;
+    const bool brief = tensor.shape.empty() || tensor.shape.back() < kShort;
+    row = std::max(row, brief ? tensor.elements() : tensor.shape.back());
+  }
+  return row;
+}
+
 // What the tensors have in all cases: the same dims, tensors and ranks.
 bool Uniform(const seeds::Task& task) {
   const Case& first = task.cases.front();
@@ -194,8 +207,8 @@ std::optional<seeds::Task> Reshape(const seeds::Task& task, std::size_t like,
   }
   const auto row = scaled([&](std::size_t i) { return task.cases[i].row_elements; });
   const auto reduction = scaled([&](std::size_t i) { return task.reduction[i]; });
-  if (!row || !reduction) return std::nullopt;
-  made.row_elements = *row;
+  if (!reduction) return std::nullopt;
+  made.row_elements = row ? *row : OwnRow(made);
   seeds::Task result = task;
   result.name += "#" + made.name;  // devices keep inputs and references by a task's name
   result.cases = {std::move(made)};

@@ -576,7 +576,13 @@ struct Evaluator::Run {
       return std::optional<Nanoseconds>();
     }
     for (const codegen::EntryPoint& entry : prepared->prepared->compiled->entries) {
-      evaluation.kernels.push_back({task_case.name, entry});
+      std::optional<std::int64_t> shared;
+      for (const codegen::ResolvedLaunch& launch : prepared->prepared->plan.launches) {
+        if (launch.kernel == entry.name) {
+          shared = std::max(shared.value_or(0), launch.shared_bytes);
+        }
+      }
+      if (shared) evaluation.kernels.push_back({task_case.name, entry, *shared});
     }
 
     const DeviceSpec& spec = self.device_.spec();

@@ -8,13 +8,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <tbb/parallel_for.h>
-// The same everywhere in the program, or its inline functions clash.
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
 
 #include "base/files.h"
 #include "base/share.h"
 #include "base/suggest.h"
+#include "base/toml.h"
 #include "codegen/program.h"
 
 namespace grove::eval {

@@ -6,9 +6,8 @@
 //   tasks.toml            what the programs are for: [ID] with of (a task), suite, checks (names of
 //                         its cases), scored (the case that is timed, whatever it is in the task),
 //                         nondeterministic (permitted; default false)
-//   NAME/expect.toml      task (an ID), why (one line), catalogue (numbers), verdict (one or
-//   several
-//                         names; "pass": honest), stage (optional), class (optional: the measured
+//   NAME/expect.toml      task (an ID), why (one line), catalogue (numbers), verdict (one name or
+//                         several; "pass": honest), stage (optional), class (optional: the measured
 //                         one), devices (default both of "emulator", "cuda"), and tables [emulator]
 //                         and [cuda] that replace verdict, stage or class there; screen = true (on
 //                         a GPU only the emulator's look before it can tell); append_hex and

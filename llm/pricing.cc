@@ -1,5 +1,3 @@
-// As everywhere in the program: one form of the library's inline code.
-#define TOML_EXCEPTIONS 0
 #include "llm/pricing.h"
 
 #include <algorithm>
@@ -8,11 +6,11 @@
 #include <sstream>
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include "base/files.h"
 #include "base/share.h"
 #include "base/suggest.h"
+#include "base/toml.h"
 
 namespace grove::llm {
 namespace {

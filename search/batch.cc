@@ -1,4 +1,3 @@
-#define TOML_EXCEPTIONS 0
 #include "search/batch.h"
 
 #include <algorithm>
@@ -7,11 +6,11 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "base/suggest.h"
+#include "base/toml.h"
 #include "results/format.h"
 #include "results/store.h"
 

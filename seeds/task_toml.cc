@@ -1,5 +1,4 @@
 // The only translation unit that knows TOML.
-#define TOML_EXCEPTIONS 0
 
 #include <algorithm>
 #include <array>
@@ -9,9 +8,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include "base/suggest.h"
+#include "base/toml.h"
 #include "seeds/task_text.h"
 
 namespace grove::seeds {

@@ -9,11 +9,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <kainjow/mustache.hpp>
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
 
 #include "base/files.h"
 #include "base/suggest.h"
+#include "base/toml.h"
 
 namespace grove::llm::playbook {
 namespace {

@@ -89,6 +89,17 @@ TEST(Reshape, WhatIsNoProductOfDimsIsLeftAlone) {
   EXPECT_FALSE(Reshape(task, 0, {{"B", 65}}));
 }
 
+TEST(Reshape, RowsThatAreNoProductOfDimsAreTheInnermostDimOrAllOfAShortOne) {
+  const auto whole = seeds::LoadTask(seeds::DefaultTasksFolder(), "matmul").value();
+  const auto task = seeds::SelectCases(whole, "crfm", {}).value();
+  const auto large = Reshape(task, 1, {{"M", 127}, {"N", 129}});
+  ASSERT_TRUE(large);
+  EXPECT_EQ(large->cases.front().row_elements, 129);
+  const auto small = Reshape(task, 1, {{"M", 17}, {"N", 15}});
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->cases.front().row_elements, 17 * 15);
+}
+
 TEST(Reshape, AnOrderThatNoCheckHasIsLeftAlone) {
   // B never is above A.
   const auto task = TaskOf({{6, 5}, {11, 7}, {13, 3}, {64, 9}}, [](auto a, auto) { return a; });

@@ -17,9 +17,10 @@ TEST(GauntletGpuTest, OnAGpuNoneIsFalselyAcceptedOrRejected) {
   EXPECT_EQ(json["false_accepts"], 0);
   EXPECT_EQ(json["false_rejects"], 0);
   EXPECT_EQ(json["other_verdicts"], 0);
+  EXPECT_GE(json["hostile"], 80);
+  EXPECT_GE(json["honest"], 40);
   for (const auto& program : json["programs"]) {
-    if (program["status"] != "ok" && program["status"] != "skipped")
-      ADD_FAILURE() << program.dump(1);
+    EXPECT_EQ(program["status"], "ok") << program.dump(1);  // a GPU can tell all of them
   }
   EXPECT_EQ(result.exit_code, 0);
 }
