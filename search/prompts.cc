@@ -296,8 +296,12 @@ codegen::ImplementContext Prompts::Implementation(const ParentFacts& parent, con
   context.idea = IdeaOf(idea);
   context.hints = hints;
   context.model = config_.model;
-  context.seed = config_.seed - 1 + static_cast<std::uint64_t>(branch - 1);
+  context.seed = SeedOf(branch);
   return context;
+}
+
+std::uint64_t Prompts::SeedOf(int branch) const {
+  return config_.seed - 1 + static_cast<std::uint64_t>(branch - 1);
 }
 
 Result<llm::Request> Prompts::ForImplementation(const ParentFacts& parent, const IdeaRow& idea,
