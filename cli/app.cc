@@ -191,10 +191,13 @@ int Dispatch(int argc, const char* const* argv) {
 
   std::string kernel;
   std::string show_run;
+  std::filesystem::path show_output;
   auto* show_app = app.add_subcommand("show", "one kernel: code, plan, idea, verdict, numbers");
   show_app->add_option("kernel", kernel, "r2.i3.b1, seed or best, with RUN/ in front if need be")
       ->required();
   show_app->add_option("--run", show_run, "the run (default: the last one)");
+  show_app->add_option("-o,--output", show_output,
+                       "a file for the source; the plan goes beside it, as .json");
 
   const InspectApp inspect(app);
   auto* runs_app = app.add_subcommand("runs", "the runs there are");
@@ -342,7 +345,7 @@ int Dispatch(int argc, const char* const* argv) {
   if (ledger_app->parsed()) return LedgerCommand(ledger_run, common);
   if (init_app->parsed()) return InitCommand(init_file, common);
   if (tree_app->parsed()) return TreeCommand(tree, common);
-  if (show_app->parsed()) return ShowCommand(kernel, show_run, common);
+  if (show_app->parsed()) return ShowCommand(kernel, show_run, show_output, common);
   if (const auto code = inspect.Run(common)) return *code;
   if (const auto code = steer.Run(common)) return *code;
   if (const auto code = package.Run(common)) return *code;

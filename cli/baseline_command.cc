@@ -44,9 +44,18 @@ Result<fs::path> TorchScript() {
   return Fail(ErrorCode::kNotFound, "torch_baseline.py is missing beside " + bin.string());
 }
 
+// The task's folder when it was imported from a module that can be run again; else empty.
+fs::path ModuleFolder(const std::string& task, const Common& common) {
+  std::error_code error;
+  const fs::path folder = fs::absolute(
+      (common.bench.tasks.empty() ? seeds::DefaultTasksFolder() : common.bench.tasks) / task,
+      error);
+  return !error && fs::is_regular_file(folder / "problem.json", error) ? folder : fs::path();
+}
+
 // PyTorch's times, from a process of its own on that GPU alone.
 Result<eval::TorchResults> RunTorch(const BaselineOptions& options, const seeds::Task& task,
-                                    const eval::GpuIdentity& gpu) {
+                                    const fs::path& module, const eval::GpuIdentity& gpu) {
   auto script = TorchScript();
   if (!script) return Failure(std::move(script.error()));
   std::optional<fs::path> python;
@@ -64,7 +73,7 @@ Result<eval::TorchResults> RunTorch(const BaselineOptions& options, const seeds:
   run.program = *python;
   run.arguments = {script->string()};
   run.environment = {"CUDA_VISIBLE_DEVICES=" + gpu.uuid};
-  run.input = eval::TorchRequest(task);
+  run.input = eval::TorchRequest(task, module);
   run.deadline = kTorchDeadline;
   auto output = cuda::RunTool(run);
   if (!output) return Failure(std::move(output.error()));
@@ -260,7 +269,7 @@ int BaselineCommand(const BaselineOptions& options, const Common& common) {
     }
     if (options.torch && !common.stop.stop_requested()) {
       bench->reset();  // its workers hold memory of the GPU
-      auto torch = RunTorch(options, task, gpu);
+      auto torch = RunTorch(options, task, ModuleFolder(options.task, common), gpu);
       if (torch && torch->gpu.uuid != gpu.uuid) {
         torch = Fail(ErrorCode::kInternal,
                      fmt::format("PyTorch ran on {}, not on {}", torch->gpu.uuid, gpu.uuid));

@@ -62,8 +62,9 @@ struct TreeCommandOptions {
 int TreeCommand(const TreeCommandOptions& options, const Common& common);
 
 // `kernel` is a candidate's name ("r2.i3.b1", "seed" or "best"), with "RUN/" in front or the run in
-// `run`.
-int ShowCommand(const std::string& kernel, const std::string& run, const Common& common);
+// `run`. `output`, when not empty, gets the source, and the plan with .json for its extension.
+int ShowCommand(const std::string& kernel, const std::string& run,
+                const std::filesystem::path& output, const Common& common);
 
 struct ReportOptions {
   std::string run;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/complain.h"
@@ -73,7 +74,8 @@ int TreeCommand(const TreeCommandOptions& options, const Common& common) {
   return kExitDone;
 }
 
-int ShowCommand(const std::string& kernel, const std::string& run_name, const Common& common) {
+int ShowCommand(const std::string& kernel, const std::string& run_name,
+                const std::filesystem::path& output, const Common& common) {
   std::string name = kernel;
   std::string run_of_kernel = run_name;
   if (const auto slash = kernel.find('/'); slash != std::string::npos) {
@@ -86,6 +88,17 @@ int ShowCommand(const std::string& kernel, const std::string& run_name, const Co
   if (!candidate) return Complain(candidate.error());
   auto texts = results::LoadTexts(*run->reader, **candidate);
   if (!texts) return Complain(texts.error());
+  if (!output.empty()) {
+    std::filesystem::path plan = output;
+    plan.replace_extension(".json");
+    if (plan == output) {
+      return Complain({ErrorCode::kInvalidInput,
+                       output.string() + " is for the source; the plan takes .json beside it"});
+    }
+    for (const auto& [file, text] : {std::pair(output, &texts->source), {plan, &texts->plan}}) {
+      if (auto written = WriteFileAtomic(file, *text); !written) return Complain(written.error());
+    }
+  }
   if (common.json) {
     fmt::print("{}\n", results::CandidateJson(run->data, **candidate, *texts));
     return kExitDone;

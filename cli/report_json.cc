@@ -30,6 +30,14 @@ Json CaseJson(const seeds::Case& task_case) {
     row["role"] = tensor.role == seeds::TensorRole::kInput ? "input" : "output";
     row["dtype"] = Name(tensor.dtype);
     row["shape"] = tensor.shape;
+    if (tensor.role == seeds::TensorRole::kInput) {
+      row["distribution"] = {{"kind", seeds::Name(tensor.distribution.kind)},
+                             {"a", tensor.distribution.a},
+                             {"b", tensor.distribution.b}};
+      if (!tensor.distribution.stored.key.empty()) {
+        row["distribution"]["key"] = tensor.distribution.stored.key;
+      }
+    }
     json["tensors"].push_back(std::move(row));
   }
   for (const seeds::Scalar& scalar : task_case.scalars) {

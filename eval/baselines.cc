@@ -217,12 +217,15 @@ std::vector<StoredBaseline> FindBaselines(const fs::path& cache, const GpuIdenti
   return found;
 }
 
-std::string TorchRequest(const seeds::Task& task) {
+std::string TorchRequest(const seeds::Task& task, const fs::path& folder) {
   Json json;
   json["modes"] = {"eager", "compile"};
   json["cases"] = Json::array();
   for (const seeds::Case& c : task.cases) {
-    if (c.role == CaseRole::kScored) json["cases"].push_back(CaseJson(task, c));
+    if (c.role != CaseRole::kScored) continue;
+    Json one = CaseJson(task, c);
+    if (!folder.empty()) one["folder"] = folder.string();
+    json["cases"].push_back(std::move(one));
   }
   return json.dump();
 }

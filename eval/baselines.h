@@ -66,8 +66,9 @@ std::vector<StoredBaseline> FindBaselines(const std::filesystem::path& cache,
                                           const GpuIdentity& gpu, const seeds::Task& task,
                                           const PresentLibrary& present = {});
 
-// What scripts/torch_baseline.py reads: the scored cases of `task`.
-std::string TorchRequest(const seeds::Task& task);
+// What scripts/torch_baseline.py reads: the scored cases of `task`. `folder`: of an imported task,
+// whose module is measured then; empty = the operation that the task's name says.
+std::string TorchRequest(const seeds::Task& task, const std::filesystem::path& folder = {});
 
 // What it wrote, for the scored cases of `task`: "torch_eager" and "torch_compile" entries, and the
 // GPU that it ran on (without a driver). Cases that failed there are problems, one line each.

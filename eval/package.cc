@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <fmt/format.h>
+#include <simdjson.h>
 #include <zstd.h>
 #include <nlohmann/json.hpp>
 
@@ -22,6 +23,7 @@ constexpr std::string_view kResult = "result";
 // Of the JSON text. A result of 1000 candidates with all samples of twelve cases is below 200 MB.
 constexpr std::size_t kLargest = std::size_t{1} << 30;
 constexpr std::size_t kHashDigits = 32;
+constexpr std::string_view kHex = "0123456789abcdef";
 
 // --- the fields, named once for both directions -------------------------------------------------
 
@@ -146,7 +148,7 @@ void Fields(A& a, PairOutcome& p) {
   a("base_ns", p.base);
   a("challenger_ns", p.challenger);
   a("ratio", p.ratio);
-  a("mean_delta", p.mean_delta);
+  a("median_delta", p.median_delta);
   a("delta_stderr", p.delta_stderr);
   a("result", p.result);
   a("gpu_uuid", p.gpu_uuid);
@@ -280,6 +282,9 @@ bool FromWord(std::string_view word, PairOutcome::Result& result) {
   return false;
 }
 
+// Files with tensors are not; JSON takes nothing else.
+bool IsUtf8(const std::string& text) { return simdjson::validate_utf8(text); }
+
 // --- writing ------------------------------------------------------------------------------------
 
 class Writer {
@@ -292,7 +297,16 @@ class Writer {
 
  private:
   // By reference: else the template below would fit better.
-  static Json Value(std::string& text) { return text; }
+  static Json Value(std::string& text) {
+    if (IsUtf8(text)) return text;
+    std::string digits;
+    digits.reserve(2 * text.size());
+    for (const unsigned char byte : text) {
+      digits += kHex[byte >> 4];
+      digits += kHex[byte & 15];
+    }
+    return Json{{"hex", std::move(digits)}};
+  }
   static Json Value(bool& value) { return value; }
   static Json Value(double& value) { return Number(value); }
   // JSON has no such numbers, and a kernel's output may be one.
@@ -360,8 +374,22 @@ class JsonReader {
     if (problem_.empty()) problem_ = fmt::format("{}: expected {}", where, expected);
   }
   void Get(const Json& json, const std::string& where, std::string& text) {
-    if (!json.is_string()) return Bad(where, "a text");
-    text = json.get<std::string>();
+    if (json.is_string()) {
+      text = json.get<std::string>();
+      return;
+    }
+    const auto hex = json.is_object() ? json.find("hex") : json.end();
+    if (hex == json.end() || !hex->is_string()) return Bad(where, "a text");
+    const std::string& digits = hex->get_ref<const std::string&>();
+    if (digits.size() % 2 != 0 || digits.find_first_not_of(kHex) != std::string::npos) {
+      return Bad(where, "pairs of hex digits");
+    }
+    const auto nibble = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+    text.clear();
+    text.reserve(digits.size() / 2);
+    for (std::size_t i = 0; i < digits.size(); i += 2) {
+      text += static_cast<char>(nibble(digits[i]) << 4 | nibble(digits[i + 1]));
+    }
   }
   void Get(const Json& json, const std::string& where, bool& value) {
     if (!json.is_boolean()) return Bad(where, "true or false");

@@ -5,7 +5,8 @@
 //
 // A file is one line "grove <what> <version>", one line with the XXH3-128 of the rest in hex (a
 // damaged copy is found, a forged one is not), and a JSON document compressed by zstd. JSON because
-// people look into such files (`tail -n +3 FILE | zstd -d`); one file because what has to be
+// people look into such files (`tail -n +3 FILE | zstd -d`), with what is no text (a task's stored
+// tensors) as {"hex": "..."}; one file because what has to be
 // carried through an air gap in two parts arrives in one. A package holds its task whole, so that
 // both machines judge by the same definition. Thread-safety: plain values and pure functions.
 #pragma once

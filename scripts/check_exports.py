@@ -212,7 +212,7 @@ def table(out, tasks):
                         right, error = share <= 1, f"{share:.3f} of gate"
                     else:
                         function, arguments = torch_baseline.operation(
-                            {"task": task, "dims": {}, "scalars": {}}, inputs, [])
+                            {"task": task, "dims": {}, "scalars": {}}, inputs)
                         with torch.no_grad():
                             difference = relative(first, function(*arguments))
                         dtype = next(t[1] for t in tensors if t[3])

@@ -92,7 +92,9 @@ class Launcher:
                 self._check(self.cuda.cuModuleGetFunction(ctypes.byref(function), module,
                                                           name.encode()), name)
                 self.functions[name] = function
-            if launch["shared_bytes"] > 48 * 1024:
+            fixed = ctypes.c_int()  # what the kernel declares itself counts too
+            self._check(self.cuda.cuFuncGetAttribute(ctypes.byref(fixed), 1, self.functions[name]), name)
+            if launch["shared_bytes"] > 0 and launch["shared_bytes"] + fixed.value > 48 * 1024:
                 self._check(self.cuda.cuFuncSetAttribute(self.functions[name], 8,
                                                          launch["shared_bytes"]), name)
         self.tensors = self.plan["tensors"]

@@ -14,11 +14,23 @@ Reads JSON from standard input and writes JSON to standard output:
 The rule is that of our own cold timer: the L2 cache is written over before every call, events around
 the call, the median counts. TF32 is off for fp32 tasks unless a case says "allow_tf32": true. An
 operation that is not known here, or that fails, has its message in "error" and no times.
+
+A case with "folder" is of a task that was imported (grove import): the module of that folder is
+measured, with the parameters and stored inputs that the task has. With a folder as its argument,
+    torch_baseline.py TASKS/NAME [--grove GROVE]
+it measures that task by itself and prints a table.
 """
+import argparse
 import json
+import os
+import subprocess
 import sys
 
 import torch
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+for place in ("../seeds/importers/torch", "../share/grove/importers/torch", "../importers/torch"):
+    sys.path.append(os.path.join(HERE, place))
 
 DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
@@ -26,11 +38,15 @@ DTYPES = {
 }
 
 
-def draw(tensor):
+def draw(tensor, module=None):
     dtype = DTYPES[tensor["dtype"]]
     shape = tensor["shape"]
     how = tensor.get("distribution", {"kind": "normal", "a": 0, "b": 1})
     kind, a, b = how["kind"], how["a"], how["b"]
+    if kind == "file":
+        if module is None:
+            raise ValueError(f"{tensor['name']} is stored with its task, and no folder is given")
+        return module.stored(how["key"]).reshape(shape).to(device="cuda", dtype=dtype)
     if kind == "constant":
         return torch.full(shape, a, device="cuda").to(dtype)
     if kind == "uniform":
@@ -46,7 +62,7 @@ def draw(tensor):
     return value.to(dtype)
 
 
-def operation(case, inputs, outputs):
+def operation(case, inputs):
     """The operation as a function of its inputs, and those in order."""
     functional = torch.nn.functional
     task, scalars = case["task"], case.get("scalars", {})
@@ -131,9 +147,16 @@ def run(case, mode):
         allow = bool(case.get("allow_tf32", False))
         torch.backends.cuda.matmul.allow_tf32 = allow
         torch.backends.cudnn.allow_tf32 = allow
-        inputs = {t["name"]: draw(t) for t in case["tensors"] if t["role"] == "input"}
-        outputs = [t for t in case["tensors"] if t["role"] == "output"]
-        function, values = operation(case, inputs, outputs)
+        module = None
+        if case.get("folder"):
+            import live
+            module = live.Live(case["folder"])
+        inputs = {t["name"]: draw(t, module) for t in case["tensors"] if t["role"] == "input"}
+        if module is not None:
+            function = module.function(case["case"], "cuda")
+            values = [inputs[name] for name in module.arguments]
+        else:
+            function, values = operation(case, inputs)
         if mode == "compile":
             torch._dynamo.reset()
             function = torch.compile(function, mode="max-autotune-no-cudagraphs")
@@ -149,19 +172,45 @@ def run(case, mode):
     return result
 
 
+def of_folder(folder, grove):
+    """The request for the task in `folder`, as `grove tasks show` describes it."""
+    folder = os.path.abspath(folder)
+    tasks, name = os.path.split(folder)
+    done = subprocess.run([grove, "--tasks", tasks, "--json", "tasks", "show", name],
+                          capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        raise SystemExit(f"torch_baseline: {done.stderr.strip()[-300:]}")
+    imported = os.path.exists(os.path.join(folder, "problem.json"))
+    task = json.loads(done.stdout)
+    return {"cases": [{**case, "task": name, "folder": folder if imported else None,
+                       "allow_tf32": case.get("demanded_class", task["demanded_class"]) not in (
+                           "fp64", "fp32")}
+                      for case in task["cases"] if case["role"] == "scored"]}
+
+
 def main() -> int:
-    request = json.load(sys.stdin)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", help="of a task; else a request is read from stdin")
+    parser.add_argument("--grove", default="grove")
+    options = parser.parse_args()
+    request = of_folder(options.folder, options.grove) if options.folder else json.load(sys.stdin)
     if not torch.cuda.is_available():
         print("torch_baseline: this PyTorch sees no GPU", file=sys.stderr)
         return 1
     properties = torch.cuda.get_device_properties(0)
+    results = [run(case, mode) for case in request["cases"]
+               for mode in request.get("modes", ["eager", "compile"])]
+    if options.folder:
+        for row in results:
+            time = row["error"] or f"{row['median_us']:.1f} us  (min {row['min_us']:.1f})"
+            print(f"{row['case']:<16} torch_{row['mode']:<8} {time}")
+        return int(any(row["error"] for row in results))
     reply = {
         "device": properties.name,
         "uuid": f"GPU-{properties.uuid}" if hasattr(properties, "uuid") else None,
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
-        "results": [run(case, mode) for case in request["cases"]
-                    for mode in request.get("modes", ["eager", "compile"])],
+        "results": results,
     }
     json.dump(reply, sys.stdout, indent=1)
     print()

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "eval/package.h"
+#include "seeds/safetensors.h"
 #include "tests/support/program.h"
 
 namespace grove {
@@ -22,8 +24,10 @@ class GalleryTest : public ::testing::Test {
     options.folder = folder_.path();
     options.environment = {"GROVE_CACHE=" + ::testing::TempDir() + "grove-test-cache"};
     options.deadline = std::chrono::seconds(600);
-    arguments.insert(arguments.begin(),
-                     {"--tasks", std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks"});
+    if (arguments.front() != "--tasks") {
+      arguments.insert(arguments.begin(),
+                       {"--tasks", std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks"});
+    }
     return testing::RunProgram("grove", std::move(arguments), options);
   }
   void Search() {
@@ -83,6 +87,117 @@ TEST_F(GalleryTest, ASearchUntilEvaluatePacksItsSeedAndSaysWhatComesNext) {
       Grove({"run", "softmax_small", "--until", "evaluate", "--device", "cuda"});
   EXPECT_EQ(device.exit_code, 2);
   EXPECT_EQ(Grove({"run", "softmax_small", "--until", "lunch"}).exit_code, 2);
+}
+
+// y = x + w, where w is kept with the task, as an imported module's parameters are.
+class StoredTaskPackage : public GalleryTest {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path task = folder_.path() / "mine/stored";
+    std::filesystem::create_directories(task);
+    const auto write = [&](const char* name, std::string_view text) {
+      ASSERT_TRUE(WriteFileAtomic(task / name, text));
+    };
+    write("task.toml", R"(name = "stored"
+title = "t"
+family = "imported"
+contract = "y = x + w"
+dims = ["n"]
+[[tensor]]
+name = "x"
+role = "input"
+dtype = "f32"
+shape = ["n"]
+[[tensor]]
+name = "w"
+role = "input"
+dtype = "f32"
+shape = ["n"]
+input = { kind = "file", key = "w" }
+[[tensor]]
+name = "y"
+role = "output"
+dtype = "f32"
+shape = ["n"]
+[[case]]
+name = "full"
+role = "scored"
+dims = { n = 64 }
+flops = "n"
+reduction = 1
+[[case]]
+name = "again"
+role = "smoke"
+dims = { n = 64 }
+flops = "n"
+reduction = 1
+)");
+    constexpr std::string_view kProgram =
+        R"(extern "C" __global__ void add(const tensor::x* x, const tensor::w* w, tensor::y* y) {
+  y[threadIdx.x] = static_cast<tensor::y>(x[threadIdx.x]) + static_cast<tensor::y>(w[threadIdx.x]);
+}
+)";
+    constexpr std::string_view kPlan = R"({"version": 1, "launches": [
+  {"kernel": "add", "grid": ["1"], "block": ["n"], "args": ["x", "w", "y"]}]}
+)";
+    write("seed.cu", kProgram);
+    write("seed.json", kPlan);
+    write("reference.cu", kProgram);  // y is a double there
+    write("reference.json", kPlan);
+    seeds::Tensor w;
+    w.name = "w";
+    w.dtype = DType::kF32;
+    w.shape = {64};
+    std::string bytes;
+    for (int i = 0; i < 64; ++i) {
+      const float value = 1.0F + static_cast<float>(i) / 7;  // bytes above 127: no text
+      bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+    ASSERT_TRUE(seeds::WriteSafetensors(task / "data.safetensors", {w}, {bytes}));
+  }
+};
+
+TEST_F(StoredTaskPackage, StoredTensorsTravelWholeAndTheResultIsTakenIn) {
+  const ProgramResult run = Grove({"--tasks", "mine", "run", "stored", "--until", "evaluate",
+                                   "--model", "mailbox", "--name", "one"});
+  ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  const std::string file = *ReadFile(folder_.path() / "runs/one/packages/0001.package");
+  const auto package = eval::DecodePackage(file);
+  ASSERT_TRUE(package) << package.error().message;
+  // What eval-package does on the other machine: the task as it travelled, the packed program.
+  std::filesystem::create_directories(folder_.path() / "there/stored");
+  for (const auto& [name, content] : package->files) {
+    ASSERT_TRUE(WriteFileAtomic(folder_.path() / "there/stored" / name, content));
+    EXPECT_EQ(content, *ReadFile(folder_.path() / "mine/stored" / name)) << name;
+  }
+  ASSERT_EQ(package->programs.size(), 1U);
+  ASSERT_TRUE(WriteFileAtomic(folder_.path() / "packed.cu", package->programs[0].source));
+  ASSERT_TRUE(WriteFileAtomic(folder_.path() / "packed.json", package->programs[0].plan));
+  const ProgramResult there =
+      Grove({"--tasks", "there", "eval", "stored", "packed.cu", "--device", "emulator"});
+  EXPECT_EQ(there.exit_code, 0) << there.out << there.err;
+
+  eval::PackageResult result;
+  result.run = package->run;
+  result.run_key = package->run_key;
+  result.number = package->number;
+  result.package = HashText(file);
+  result.complete = true;
+  result.gpus = {{"GPU-0123", "NVIDIA H200", "580.1", 0}};
+  eval::Evaluation evaluation;
+  evaluation.verdict.kind = eval::VerdictKind::kPass;
+  evaluation.stages.emplace_back();
+  eval::CaseTime time;
+  time.case_name = "full";
+  time.time = time.min = time.q3 = Nanoseconds(2500);
+  time.samples = {Nanoseconds(2500)};
+  evaluation.times = {time};
+  evaluation.score = Nanoseconds(2500);
+  result.evaluations = {{package->programs[0].identity, evaluation}};
+  ASSERT_TRUE(WriteFileAtomic(folder_.path() / "0001.result", eval::Encode(result)));
+  const ProgramResult absorbed = Grove({"absorb", "0001.result", "--run", "one"});
+  EXPECT_EQ(absorbed.exit_code, 0) << absorbed.out << absorbed.err;
+  EXPECT_THAT(absorbed.out, HasSubstr("1 evaluations of package 0001 on NVIDIA H200"));
 }
 
 }  // namespace

@@ -106,6 +106,16 @@ TEST(PackageTest, APackageComesBackAsItWas) {
   EXPECT_EQ(Encode(*back), file);
 }
 
+TEST(PackageTest, AFileThatIsNoTextComesBackByteByByte) {
+  EvaluationPackage package = Package();
+  std::string bytes;
+  for (int i = 0; i < 512; ++i) bytes += static_cast<char>(i * 7);
+  package.files.emplace_back("data.safetensors", bytes);
+  const auto back = DecodePackage(Encode(package));
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(back->files, package.files);
+}
+
 TEST(PackageTest, AResultComesBackAsItWasNumbersThatAreNoneIncluded) {
   const std::string file = Encode(ResultOf());
   const auto back = DecodeResult(file);

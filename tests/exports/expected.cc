@@ -99,7 +99,7 @@ class Expected {
 
   void AddLaunch(const codegen::ResolvedLaunch& l, bool behind_kernel) {
     const std::size_t kernel = Kernel(l.kernel);
-    if (l.shared_bytes > 49152) {
+    if (l.shared_bytes > 0 && l.shared_bytes + kStaticShared > 49152) {
       out_ += fmt::format("attribute {} 8 {}\n", kernel, l.shared_bytes);
     }
     if (l.cluster && (*l.cluster)[0] * (*l.cluster)[1] * (*l.cluster)[2] > 8) {

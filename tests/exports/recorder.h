@@ -43,6 +43,11 @@ cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t
   std::printf("memset %p %d %zu stream %p\n", address, value, bytes, static_cast<void*>(stream));
   return cudaSuccess;
 }
+// Every kernel declares 2 KB itself (expected.cc: kStaticShared).
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  attributes->sharedSizeBytes = 2048;
+  return cudaSuccess;
+}
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   std::printf("attribute %ld %d %d\n", recorder::KernelIndex(kernel), static_cast<int>(attribute),
               value);

@@ -134,7 +134,7 @@ extern "C" __global__ void tiles(const __grid_constant__ CUtensorMap map, const 
           "a": {"buffer": "a", "offset": "p * n", "ld": "n", "stride": "n * n", "transpose": true},
           "b": {"buffer": "a", "offset": "p * n + p + 32 > n * n - 1 ? 0 : p * n + p + 32", "ld": "n", "stride": "n * n"},
           "c": {"buffer": "w", "ld": "n", "stride": "32 * n"}, "alpha": -1.5, "beta": 0.25},
-         {"kernel": "spread", "grid": 16, "block": 64, "shared": "min(max_shared, 1024 * (64 + p % 64))", "cluster": [16, 1, 1],
+         {"kernel": "spread", "grid": 16, "block": 64, "shared": "min(max_shared, 1024 * (47 + p % 64))", "cluster": [16, 1, 1],
           "dependent": true, "args": ["t", "w"]},
          {"repeat": {"var": "q", "from": "p", "to": "p + 3", "launches": [
            {"kernel": "sync", "grid": "min(sm_count, 8)", "block": "p > q ? 1 : 32 * (1 + !(q - p))", "cooperative": true,

@@ -1,14 +1,18 @@
-"""The scripts around models, and both tutorials of docs/import.md, at small sizes and with no GPU.
+"""The scripts around models, and both tutorials of docs/tutorials.md, at small sizes and with no GPU.
 
     scripts_test.py GROVE [unittest arguments]        needs a Python with torch
 """
 import gzip
+import http.server
 import json
 import os
+import py_compile
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import torch
@@ -179,23 +183,167 @@ class FlashInferSolution(InFolder):
         self.assertFalse(os.path.exists(self.path("s.json")))
 
 
+class Writer(http.server.BaseHTTPRequestHandler):
+    """A model that answers with the one idea and the one program that it is given."""
+    program = ""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        idea = {"ideas": [{"title": "One kernel for all", "category": "fusion", "expected_gain": 3.0,
+                           "rationale": "the row is read once and kept in shared memory"}]}
+        text = json.dumps(idea) if "ideas wanted" in body else self.program
+        event = {"id": "x", "object": "chat.completion.chunk", "model": "m",
+                 "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}],
+                 "usage": {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}}
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n".encode())
+
+    def log_message(self, *_):
+        pass
+
+
+ROWS = """One kernel.
+```cuda
+extern "C" __global__ void rows_in_one(const tensor::x* x, const tensor::scale* scale, tensor::out* out) {
+  __shared__ float part[8];
+  constexpr int kEach = (dim::width + 127) / 128;
+  const long long row = blockIdx.x * static_cast<long long>(dim::width);
+  float value[kEach], top = -3e38f, sum = 0;
+  for (int i = 0; i < kEach; ++i) {
+    const int at = threadIdx.x + 128 * i;
+    value[i] = at < dim::width ? x[row + at] * scale[at] : -3e38f;
+    top = fmaxf(top, value[i]);
+  }
+  for (int d = 16; d > 0; d /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, d));
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = top;
+  __syncthreads();
+  top = fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));
+  for (int i = 0; i < kEach; ++i) {
+    value[i] = threadIdx.x + 128 * i < dim::width ? expf(value[i] - top) : 0;
+    sum += value[i];
+  }
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+  if (threadIdx.x % 32 == 0) part[4 + threadIdx.x / 32] = sum;
+  __syncthreads();
+  sum = part[4] + part[5] + part[6] + part[7];
+  for (int i = 0; i < kEach; ++i) {
+    if (threadIdx.x + 128 * i < dim::width) out[row + threadIdx.x + 128 * i] = value[i] / sum;
+  }
+}
+```
+```json
+{"version": 1, "launches": [{"kernel": "rows_in_one", "grid": "rows", "block": 128, "args": ["x", "scale", "out"]}]}
+```
+"""
+
+
+def sections(page):
+    """title -> [(fence's information, text)] of a page's sections."""
+    found, title, fence = {}, "", None
+    with open(page, encoding="utf-8") as file:
+        for line in file:
+            if fence is not None:
+                if line.startswith("```"):
+                    found.setdefault(title, []).append(fence)
+                    fence = None
+                else:
+                    fence = (fence[0], fence[1] + line)
+            elif line.startswith("```"):
+                fence = (line[3:].strip(), "")
+            elif line.startswith("## "):
+                title = line[3:].strip()
+    return found
+
+
 class Tutorials(InFolder):
-    def test_from_a_module_to_a_kernel_for_pytorch(self):
-        tasks = self.path("tasks")
-        grove = [GROVE, "--tasks", tasks]
-        out = self.good(run(*grove, "import", "kernelbench",
-                            os.path.join(DATA, "problems", "fair", "softmax_rows.py"), "--name", "rows",
-                            "--scale", "16", env={**os.environ, "GROVE_PYTHON": sys.executable}))
+    """docs/tutorials.md as it stands: files are written, commands run in a shell, and each line below
+    a command must appear in what it printed."""
+
+    PAGE = sections(os.path.join(ROOT, "docs", "tutorials.md"))
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("bin"))
+        os.symlink(GROVE, self.path("bin/grove"))
+        os.symlink(SCRIPTS, self.path("scripts"))
+        python = self.write("bin/python3", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        os.chmod(python, 0o755)
+        Writer.program = ROWS
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Writer)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.environment = {**os.environ, "PATH": self.path("bin") + os.pathsep + os.environ["PATH"],
+                            "GROVE_PYTHON": sys.executable, "OPENAI_API_KEY": "sk-test",
+                            "GROVE_BASE_URL": f"http://127.0.0.1:{server.server_port}/v1"}
+
+    def follow(self, title):
+        commands = 0
+        for information, text in self.PAGE[title]:
+            name = re.search(r"file=(\S+)", information)
+            if name:
+                self.write(name.group(1), text)
+            if not information.startswith("console"):
+                continue
+            printed = command = ""
+            for line in text.splitlines():
+                if line.startswith("$ "):
+                    command = line[2:]
+                    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True,
+                                          timeout=600, cwd=self.folder, env=self.environment)
+                    printed = done.stdout + done.stderr
+                    self.assertEqual(done.returncode, 0, f"{command}\n{printed}")
+                    commands += 1
+                elif line:
+                    self.assertIn(line, printed, command)
+        return commands
+
+    def test_from_a_module_to_an_exported_kernel(self):
+        self.assertEqual(self.follow("From a PyTorch module to an exported kernel"), 7)
+        py_compile.compile(self.path("rows_kernel.py"), doraise=True)
+
+    def test_from_a_model_to_its_gain(self):
+        self.assertEqual(self.follow("From a model to its end-to-end gain"), 4)
+
+    def test_a_kernel_that_differs_from_the_living_module_is_found(self):
+        out = self.good(run(GROVE, "--tasks", self.path("tasks"), "import", "kernelbench",
+                            os.path.join(DATA, "problems", "fair", "linear_chain.py"),
+                            env=self.environment))
         self.assertIn("imported", out)
-        seed = os.path.join(tasks, "rows", "seed.cu")
-        evaluation = json.loads(self.good(run(*grove, "--json", "eval", "rows", seed, "--device", "emulator")))
-        self.assertEqual(evaluation["verdict"], "pass")
-        self.assertEqual(evaluation["score_kind"], "modelled")
-        self.good(run(*grove, "compile", "rows", "full", seed, "--output", self.path("k.json")))
-        with open(self.path("k.json"), encoding="utf-8") as file:
-            plan = json.load(file)
-        self.assertTrue(plan["launches"])
-        self.assertGreater(os.path.getsize(self.path(plan["cubin"])), 100)
+        folder = self.path("tasks/linear_chain")
+        check = [sys.executable, os.path.join(SCRIPTS, "live_check.py"), folder]
+        more = ["--case", "odd", "--seeds", "1", "--device", "cpu", "--grove", GROVE]
+        self.assertIn("agrees", self.good(run(*check, os.path.join(folder, "seed.cu"), *more)))
+        with open(os.path.join(folder, "seed.cu"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("Real(b2[t1])", text)  # the bias
+        wrong = self.write("wrong.cu", text.replace("Real(b2[t1])", "1.01f * Real(b2[t1])"))
+        shutil.copy(os.path.join(folder, "seed.json"), self.path("wrong.json"))
+        done = run(*check, wrong, *more)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("DIFFERS", done.stdout)
+        os.remove(os.path.join(folder, "problem.json"))
+        done = run(*check, wrong, *more)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_the_module_itself_is_what_pytorch_is_timed_with(self):
+        self.good(run(GROVE, "--tasks", self.path("tasks"), "import", "kernelbench",
+                      os.path.join(DATA, "problems", "fair", "layer_norm.py"), env=self.environment))
+        sys.path[:0] = [SCRIPTS, os.path.join(ROOT, "seeds", "importers", "torch")]
+        import live
+        module = live.Live(self.path("tasks/layer_norm"))
+        x = torch.randn(2048, 512)
+        got = live.outputs(module.function("full"), x)[0]
+        right = torch.nn.functional.layer_norm(x, (512,), module.stored("full/norm_weight"),
+                                               module.stored("full/norm_bias"))
+        self.assertTrue(torch.equal(got, right))
+        double = live.outputs(module.function("full", double=True), x.double())[0]
+        self.assertLess((double - right).abs().max().item(), 1e-5)
+        with self.assertRaises(live.NotAlive):
+            module.function("nowhere")
 
     def test_what_cannot_be_imported_is_refused_with_nothing_left(self):
         done = run(GROVE, "--tasks", self.path("tasks"), "import", "kernelbench",

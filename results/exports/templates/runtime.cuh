@@ -116,11 +116,18 @@ class Run {
     return map;
   }
 
+  // What the kernel declares itself counts too: both together are held to 48 KB until it opts in.
+  static long long StaticShared(const void* kernel) {
+    cudaFuncAttributes attributes = {};
+    Check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+    return static_cast<long long>(attributes.sharedSizeBytes);
+  }
+
   template <class... Args>
   void Launch(const void* kernel, Three grid, Three block, long long shared, Three cluster, bool cooperative,
               bool dependent, const Args&... args) {
     void* parameters[sizeof...(Args) + 1] = {const_cast<void*>(static_cast<const void*>(&args))..., nullptr};
-    if (shared > 48 * 1024) {
+    if (shared > 0 && shared + StaticShared(kernel) > 48 * 1024) {
       Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
             "dynamic shared memory");
     }

@@ -28,6 +28,7 @@ function references(run, which) {
   }
   const names = [...new Set(run.baselines.map((b) => b.name))];
   for (const name of names) {
+    if (lines.some((line) => line.name === name)) continue;  // the seed, that the run measured itself
     const rows = run.baselines.filter((b) => b.name === name &&
       (at < 0 ? run.scored.includes(b.case) : b.case === run.scored[at]));
     if (!rows.length || (at < 0 && rows.length < run.scored.length)) continue;
@@ -83,6 +84,13 @@ function progressChart(run, over, which) {
     svg.append("line").attr("class", "reference" + (l.floor ? " floor" : ""))
       .attr("x1", size.left).attr("x2", size.right).attr("y1", l.y).attr("y2", l.y);
   }
+  const jitter = (p) => over === "rounds" ? x(p.x) + ((p.c.at * 0.61803) % 1 - 0.5) * 14 : x(p.x);
+  svg.append("path").attr("class", "dots")
+    .attr("d", points.map((p) => `M${jitter(p).toFixed(1)},${y(p.t).toFixed(1)}h0`).join(""));
+  const line = d3.line().x((p) => x(p.x)).y((p) => y(p.best)).curve(d3.curveStepAfter);
+  const corners = points.filter((p, i) => i === 0 || i === points.length - 1 || p.best < points[i - 1].best);
+  svg.append("path").attr("class", "best").attr("d", line(corners.concat([{ x: x.domain()[1], best: points[points.length - 1].best }])));
+  // Over the line of the best, which often lies just above a floor.
   let below = size.top - 6;
   for (const l of labels) {
     const at = Math.max(l.y - 4, below + 13);
@@ -91,12 +99,6 @@ function progressChart(run, over, which) {
       .attr("text-anchor", "end")
       .text(l.name + " " + time(l.time));
   }
-  const jitter = (p) => over === "rounds" ? x(p.x) + ((p.c.at * 0.61803) % 1 - 0.5) * 14 : x(p.x);
-  svg.append("path").attr("class", "dots")
-    .attr("d", points.map((p) => `M${jitter(p).toFixed(1)},${y(p.t).toFixed(1)}h0`).join(""));
-  const line = d3.line().x((p) => x(p.x)).y((p) => y(p.best)).curve(d3.curveStepAfter);
-  const corners = points.filter((p, i) => i === 0 || i === points.length - 1 || p.best < points[i - 1].best);
-  svg.append("path").attr("class", "best").attr("d", line(corners.concat([{ x: x.domain()[1], best: points[points.length - 1].best }])));
   const near = d3.quadtree().x(jitter).y((p) => y(p.t)).addAll(points);
   const mark = svg.append("circle").attr("class", "mark").attr("r", 5).attr("visibility", "hidden");
   const find = (event) => {

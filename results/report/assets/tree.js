@@ -74,7 +74,7 @@ function treeView(run, redraw) {
   const status = h("p", { class: "dim", role: "status", "aria-live": "polite" });
   const wide = document.getElementById("main").clientWidth > 640;
   const kernelWidth = wide ? 178 : 160, ideaWidth = wide ? 268 : 208, rowHeight = 30;
-  const titleMost = wide ? 36 : 26;
+  const titleMost = wide ? 36 : 26, noteMost = wide ? 42 : 33;
   const svg = d3.select(s("svg", { class: "tree", tabindex: "0", role: "tree",
     "aria-label": "Idea tree. Arrow keys move, Enter opens a kernel, plus and minus zoom." }));
   const world = svg.append("g");
@@ -113,7 +113,7 @@ function treeView(run, redraw) {
       ? `${count(found)} of ${count(run.candidates.length)} kernels match` +
         (cutOff ? `; the first ${tree.most} are drawn, narrow the filter or use the list` : "")
       : `${count(placed.length)} of ${count(run.candidates.length + run.ideas.length)} kernels and ideas are open`;
-    const labelEnd = (n) => n.y + 16 + Math.max(firstLine(n.data, titleMost).length * 6.4, secondLine(n.data).length * 5.3);
+    const labelEnd = (n) => n.y + 16 + Math.max(firstLine(n.data, titleMost).length * 6.4, secondLine(n.data, noteMost).length * 5.3);
     const link_ = (n) => {
       const from = Math.min(labelEnd(n.parent), n.y - 24), to = n.y - 8, half = (from + to) / 2;
       return `M${from},${n.parent.x}C${half},${n.parent.x} ${half},${n.x} ${to},${n.x}`;
@@ -149,7 +149,7 @@ function treeView(run, redraw) {
       .attr("aria-expanded", (n) => (n.data.children.length ? "true" : n.data.hidden ? "false" : null));
     every.select("circle").attr("r", (n) => (n.data.idea ? 5 : 6));
     every.select(".first").text((n) => firstLine(n.data, titleMost));
-    every.select(".second").text((n) => secondLine(n.data));
+    every.select(".second").text((n) => secondLine(n.data, noteMost));
     every.select(".twist").text((n) => (n.data.hidden && !n.data.children.length ? "+" : ""));
     svg.attr("aria-activedescendant", tree.chosen ? "node-" + tree.chosen.replace(/[^\w.-]/g, "_") : null);
   }
@@ -248,9 +248,9 @@ function firstLine(node, most) {
   if (node.idea) return cut(row.title, most);
   return row.name + "  " + (row.score ? time(row.score) : words(row.verdict) || "waiting");
 }
-function secondLine(node) {
+function secondLine(node, most = 42) {
   const row = node.row;
-  if (node.idea) return cut(`${row.name} · ${row.credit.ok}/${row.credit.n} correct · ${row.category}`, 42);
+  if (node.idea) return cut(`${row.name} · ${row.credit.ok}/${row.credit.n} correct · ${row.category}`, most);
   const parts = [];
   if (row.over_seed && row.at !== undefined && row.parent >= 0) parts.push(ratio(row.over_seed) + " seed");
   if (row.parent < 0) parts.push("the task's seed");

@@ -117,7 +117,7 @@ function overview(run, source) {
     `${count(tokens)} tokens by ${models.length} model${models.length === 1 ? "" : "s"} in ${spendRows.length} roles` +
       (dollars ? `, $${dollars.toFixed(2)}` : "")));
   if (run.ledger.length) {
-    out.append(h("section", { class: "card" }, h("h2", {}, "Ledger"), table(["what", "spent", "promised and not yet settled"],
+    out.append(h("section", { class: "card" }, h("h2", {}, "Ledger"), table(["what", "spent", "promised"],
       run.ledger.map((r) => [words(r.kind), r.kind === "dollars" ? r.spent.toFixed(4) : count(r.spent),
         r.kind === "dollars" ? r.promised.toFixed(4) : count(r.promised)]), { label: "Ledger" })));
   }

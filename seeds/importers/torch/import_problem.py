@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch
 
 import confine
+import live
 import safetensors_file
 from foreign import FlashInfer, Foreign, GpuMode, label, names_of
 from lower import NAMES, Unsupported
@@ -397,6 +398,11 @@ def write_task(problem, cases, folder, name, notes, scale):
         safetensors_file.save(os.path.join(folder, "data.safetensors"), data)
     with open(os.path.join(folder, "problem.py"), "w", encoding="utf-8") as file:
         file.write(problem.text)
+    form = ("flashinfer" if isinstance(problem, FlashInfer) else
+            "gpumode" if isinstance(problem, Foreign) else "kernelbench")
+    with open(os.path.join(folder, "problem.json"), "w", encoding="utf-8") as file:
+        json.dump(live.describe(problem, form, cases, tensor_names, parameter_names, output_names),
+                  file, indent=1)
 
 
 def case_lines(name, role, dims, c, case, entries, error, extra=()):

@@ -143,20 +143,8 @@ class Problem:
         """The problem with module-level `sizes` in place of its own."""
 
         def make():
-            tree = _Replace(sizes).visit(ast.parse(self.text, self.name))
-            scope = {"__name__": "problem", "__file__": self.name}
-            exec(compile(tree, self.name, "exec"), scope)
-            for needed in ("Model", "get_inputs"):
-                if needed not in scope:
-                    raise Broken(f"{self.name}: no {needed}: a problem has class Model, "
-                                 "get_inputs() and get_init_inputs()")
-            torch.manual_seed(seed)
-            init = scope["get_init_inputs"]() if "get_init_inputs" in scope else []
-            torch.manual_seed(seed)
-            model = scope["Model"](**init) if isinstance(init, dict) else scope["Model"](
-                *copy.deepcopy(list(init)))
-            if not isinstance(model, torch.nn.Module):
-                raise Broken(f"{self.name}: Model is no torch.nn.Module")
+            scope = self._scope(sizes)
+            model = self._construct(scope, seed)
             torch.manual_seed(seed)
             inputs, drawn = draws.record(scope["get_inputs"])
             for value in inputs:
@@ -173,6 +161,30 @@ class Problem:
             return Instance(dict(self.sizes, **sizes), model, inputs, drawn, redraw)
 
         return self.run("making the module and its inputs", make)
+
+    def module(self, sizes, seed=42):
+        """The module alone, with module-level `sizes` in place of its own."""
+        return self.run("making the module", lambda: self._construct(self._scope(sizes), seed))
+
+    def _scope(self, sizes):
+        tree = _Replace(sizes).visit(ast.parse(self.text, self.name))
+        scope = {"__name__": "problem", "__file__": self.name}
+        exec(compile(tree, self.name, "exec"), scope)
+        for needed in ("Model", "get_inputs"):
+            if needed not in scope:
+                raise Broken(f"{self.name}: no {needed}: a problem has class Model, "
+                             "get_inputs() and get_init_inputs()")
+        return scope
+
+    def _construct(self, scope, seed):
+        torch.manual_seed(seed)
+        init = scope["get_init_inputs"]() if "get_init_inputs" in scope else []
+        torch.manual_seed(seed)
+        model = scope["Model"](**init) if isinstance(init, dict) else scope["Model"](
+            *copy.deepcopy(list(init)))
+        if not isinstance(model, torch.nn.Module):
+            raise Broken(f"{self.name}: Model is no torch.nn.Module")
+        return model
 
     def forward(self, instance, inputs, seed=0, double=False):
         """Output tensors of a fresh copy of the module, as a list."""
