@@ -185,9 +185,9 @@ Status Search::Impl::EnsureSeed() {
     if (!*evaluation) return Awaited();
     if (auto done = tree->Conclude(*id, ToRow(**evaluation)); !done) return done;
     if (const auto time = results::ScoreOf(*tree->data().Seed())) {
-      parts.observer.Line(fmt::format(
-          "  {:<10} {}", "seed",
-          results::FormatTime(*time, tree->data().Seed()->evaluation->score_kind)));
+      parts.observer.Line(
+          fmt::format("  {:<10} {}", "seed",
+                      results::FormatTime(*time, tree->data().Seed()->evaluation->score_kind)));
     }
   }
   const CandidateRow& seed = *tree->data().Seed();
