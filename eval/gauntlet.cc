@@ -370,6 +370,7 @@ Result<std::vector<GauntletOutcome>> RunGauntlet(const Gauntlet& gauntlet,
     }
   }
 
+  if (options.ready) options.ready();
   std::vector<GauntletOutcome> outcomes(gauntlet.entries.size());
   std::mutex mutex;
   std::optional<Error> first_error;
@@ -400,6 +401,7 @@ Result<std::vector<GauntletOutcome>> RunGauntlet(const Gauntlet& gauntlet,
       outcome.status = Compare(expected, *evaluation);
       outcome.got = std::move(evaluation->verdict);
       outcome.measured_class = evaluation->measured_class;
+      outcome.stages = std::move(evaluation->stages);
     }
     if (options.done) {
       const std::scoped_lock lock(mutex);

@@ -94,7 +94,8 @@ struct GauntletOutcome {
   std::string expected;  // "wrong_result or unwritten"
   Verdict got;
   std::optional<seeds::PrecisionClass> measured_class;
-  Milliseconds time{0};  // of the evaluation, wall
+  Milliseconds time{0};             // of the evaluation, wall
+  std::vector<StageRecord> stages;  // that it went through
 };
 
 struct GauntletTotals {
@@ -107,6 +108,8 @@ GauntletTotals Total(const std::vector<GauntletOutcome>& outcomes);
 struct GauntletOptions {
   std::filesystem::path tasks;  // folder of the tasks
   EvaluatorOptions evaluation;  // `screen` is for the entries that ask for it
+  // Told when the tasks are prepared (references compiled), before the first entry; may be empty.
+  std::function<void()> ready;
   // Told of every outcome when it is there, one at a time; may be empty.
   std::function<void(const GauntletOutcome&)> done;
 };
