@@ -464,7 +464,7 @@ int Pair(const std::string& name) {
   const auto pair = Must(bench.device->TimePair(request));
   if (pair.fault) Stop(pair.fault->message);
   fmt::print("pair {}: {} pairs, delta {:.3f}% +- {:.3f}%, result {}\n", name, pair.base.size(),
-             100 * pair.mean_delta, 100 * pair.delta_stderr,
+             100 * pair.median_delta, 100 * pair.delta_stderr,
              pair.result == eval::PairOutcome::Result::kTie ? "tie" : "not a tie");
   return 0;
 }

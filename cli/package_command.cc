@@ -7,13 +7,12 @@
 #include <mutex>
 #include <system_error>
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
@@ -65,63 +64,17 @@ Result<std::vector<std::pair<std::string, std::string>>> FilesOf(const fs::path&
   return files;
 }
 
-// The kernels that new ones have to beat: the last frontier, fastest first.
-Result<std::vector<eval::PackagedProgram>> IncumbentsOf(results::Store& store,
-                                                        const results::RunData& data) {
-  std::vector<const results::CandidateRow*> rows;
-  // In order of place: the first has won its contests.
-  for (const results::FrontierRow& row : data.frontier) {
-    if (row.round == data.frontier.back().round) rows.push_back(data.Find(row.candidate));
+// The folder of a package's task below `tasks`, where LoadTask finds it by name.
+Status WriteTask(const eval::EvaluationPackage& package, const fs::path& tasks) {
+  std::error_code error;
+  fs::create_directories(tasks / package.task, error);
+  for (const auto& [name, content] : package.files) {
+    if (auto written = WriteFileAtomic(tasks / package.task / name, content); !written) {
+      return written;
+    }
   }
-  if (rows.empty() && data.Seed() != nullptr && data.Seed()->evaluation) {
-    rows.push_back(data.Seed());
-  }
-  std::erase_if(rows, [](const auto* row) {
-    return row == nullptr || !results::ScoreOf(*row) || !row->source || !row->plan;
-  });
-  if (rows.size() > kIncumbents) rows.resize(kIncumbents);
-  std::vector<eval::PackagedProgram> programs;
-  for (const results::CandidateRow* row : rows) {
-    auto source = store.Text(*row->source);
-    if (!source) return Failure(std::move(source.error()));
-    auto plan = store.Text(*row->plan);
-    if (!plan) return Failure(std::move(plan.error()));
-    auto program = codegen::MakeProgram(*source, *plan);
-    if (!program) return Fail(std::move(program.error()), "reading " + row->name);
-    programs.push_back({row->name, program->identity(), *source, *plan});
-  }
-  return programs;
+  return {};
 }
-
-// A folder for the task of a package; gone with it.
-class TaskFolder {
- public:
-  static Result<TaskFolder> Make(const eval::EvaluationPackage& package) {
-    std::error_code error;
-    std::string path = (fs::temp_directory_path(error) / "grove-package-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr) {
-      return Fail(ErrorCode::kResource, "cannot make a folder below the temporary one");
-    }
-    TaskFolder folder(path);
-    fs::create_directories(folder.path_ / package.task, error);
-    for (const auto& [name, content] : package.files) {
-      auto written = WriteFileAtomic(folder.path_ / package.task / name, content);
-      if (!written) return Failure(std::move(written.error()));
-    }
-    return folder;
-  }
-  explicit TaskFolder(fs::path path) : path_(std::move(path)) {}
-  TaskFolder(TaskFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TaskFolder& operator=(TaskFolder&&) = delete;
-  ~TaskFolder() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // The evaluation of one package: its result grows and is written every few seconds, so that what
 // was measured survives whatever ends the process.
@@ -259,8 +212,11 @@ int EvalOne(const fs::path& file, const EvalPackageOptions& options, const Commo
   if (!text) return Complain(text.error());
   auto package = eval::DecodePackage(*text);
   if (!package) return Complain(Error(std::move(package.error()).Context(file.string())));
-  auto folder = TaskFolder::Make(*package);
+  auto folder = TemporaryFolder::Make("grove-package");
   if (!folder) return Complain(folder.error());
+  if (auto written = WriteTask(*package, folder->path()); !written) {
+    return Complain(written.error());
+  }
   WorkbenchOptions bench_options = common.bench;
   bench_options.tasks = folder->path();
   if (!options.device.empty()) bench_options.device = options.device;
@@ -343,7 +299,7 @@ Result<std::string> PackAwaited(Elsewhere& elsewhere, results::Store& store,
   draft.cases = config.cases;
   draft.gpu = config.gpu;
   draft.seed = config.seed;
-  auto incumbents = IncumbentsOf(store, *data);
+  auto incumbents = search::IncumbentsOf(store, *data, kIncumbents);
   if (!incumbents) return Failure(std::move(incumbents.error()));
   draft.incumbents = std::move(*incumbents);
   auto packed = elsewhere.Pack(std::move(draft));

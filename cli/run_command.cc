@@ -331,7 +331,11 @@ RunOne BatchRunner(const Common& common) {
 int StartBatch(const RunOptions& options, search::SearchConfig config, const Common& common) {
   if (!config.until.empty()) {
     return Complain(
-        {ErrorCode::kInvalidInput, "--until evaluate is for one task: start a run for each"});
+        {ErrorCode::kInvalidInput,
+         "--until evaluate is for one task: which task of a batch has the next round is decided by "
+         "the times of the rounds before, and those come from the other machine; start a run for "
+         "each (`grove run TASK --until evaluate --name NAME.TASK`) and carry their packages "
+         "together (`grove eval-package` takes many)"});
   }
   search::BatchSpec spec;
   if (!options.batch.empty()) {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <system_error>
 
@@ -86,6 +87,20 @@ void CutLine(std::string& line, std::size_t limit) {
   line += "...";
 }
 
+// Each run of digits as one '#'.
+std::string WithoutNumbers(std::string_view line) {
+  std::string out;
+  for (const char c : line) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit) {
+      out += c;
+    } else if (out.empty() || out.back() != '#') {
+      out += '#';
+    }
+  }
+  return out;
+}
+
 std::optional<std::int64_t> NumberBefore(std::string_view line, std::string_view unit) {
   const std::size_t at = line.find(unit);
   if (at == std::string_view::npos) return std::nullopt;
@@ -125,8 +140,16 @@ std::string SanitiseLog(std::string_view log, const PathNames& names,
                         const std::vector<std::string>& root_folders) {
   std::string clean;
   std::optional<std::size_t> first_error;
+  // ptxas says the same of every instruction that has one fault.
+  constexpr int kAlike = 3;
+  std::map<std::string, int> alike;
+  int left_out = 0;
   ForEachLine(log, [&](std::string_view raw) {
     if (IsPtxasStatistics(raw)) return;
+    if (raw.starts_with("ptxas ") && ++alike[WithoutNumbers(raw)] > kAlike) {
+      ++left_out;
+      return;
+    }
     std::string line(raw);
     for (char& c : line) {
       const auto code = static_cast<unsigned char>(c);
@@ -139,6 +162,7 @@ std::string SanitiseLog(std::string_view log, const PathNames& names,
     clean += line;
     clean += '\n';
   });
+  if (left_out > 0) clean += fmt::format("[{} lines of ptxas like these left out]\n", left_out);
   while (clean.ends_with("\n\n")) clean.pop_back();
   if (clean == "\n") clean.clear();
   if (clean.size() <= kLogLimit) return clean;

@@ -22,7 +22,8 @@ PathNames NamePaths(const std::vector<std::string>& include_folders);
 
 // No host path is left: include folders get their short names, and any other absolute path below
 // one of `root_folders` (the names in "/" of this machine) becomes <host>/FILE. Lines of ptxas
-// statistics are dropped (see ReadPtxas), control characters become '?', long lines are cut, and
+// statistics are dropped (see ReadPtxas), control characters become '?', long lines are cut, of
+// ptxas lines that differ in their numbers alone the first three are kept and the rest counted, and
 // when the whole exceeds the limit the part from the first error on is kept.
 std::string SanitiseLog(std::string_view log, const PathNames& names,
                         const std::vector<std::string>& root_folders);

@@ -36,6 +36,7 @@ Result<llm::Request> Build(const ImplementContext& context, mustache::data& data
   if (!rules) return Fail(rules.error());
   data.set("rules", mustache::data(mustache::partial([copy = *rules] { return copy; })));
   data.set("task", ideas::DescribeTaskLines(context.task));
+  data.set("library", context.task.library);
   data.set("device", ideas::DescribeDevice(context.device));
   const ideas::PromptBudget room;
   ideas::KernelFacts parent = context.parent;

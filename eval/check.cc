@@ -22,6 +22,7 @@ constexpr std::int64_t kBlock = 1024;     // elements converted at once
 constexpr std::int64_t kLanes = 8;        // independent sums, so that the loop vectorises
 constexpr std::size_t kMedianRows = 65536;
 constexpr double kMaxFactor = 16;  // scaled maximum over row error
+constexpr double kMostScaled = 0.5;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Limits {
@@ -397,6 +398,10 @@ std::optional<PrecisionClass> ClassifyError(double relative_l2, std::int64_t red
   return std::nullopt;
 }
 
+Tolerance ToleranceOf(double row_l2) {
+  return {row_l2, std::max(row_l2, std::min(kMaxFactor * row_l2, kMostScaled))};
+}
+
 Tolerance ToleranceFor(const seeds::Task& task, std::size_t case_index,
                        const seeds::Tensor& output) {
   if (!IsFloat(output.dtype)) return {0, 0};
@@ -404,7 +409,7 @@ Tolerance ToleranceFor(const seeds::Task& task, std::size_t case_index,
   const PrecisionClass c =
       std::max(task_case.demanded.value_or(task.demanded), ClassOf(output.dtype));
   const double row = task_case.tolerance.value_or(ClassThreshold(c, task.reduction[case_index]));
-  return {row, kMaxFactor * row};
+  return ToleranceOf(row);
 }
 
 bool Within(const ErrorReport& report, const Tolerance& tolerance) {

@@ -78,10 +78,14 @@ struct Tolerance {
   double scaled_max = 0;
 };
 
+// With a scaled maximum of 16 times the row error (of 10^9 normal errors the largest is 6.2
+// deviations), but at most 1/2: an element that is zero where it should not be is no rounding, not
+// even in fp8.
+Tolerance ToleranceOf(double row_l2);
+
 // What an output of case `case_index` may err: the case's own tolerance where it gives one, else
 // the threshold of the class demanded of the case, or of the output's element type where that is
-// less precise. The scaled maximum may be 16 times the row error (of 10^9 normal errors the largest
-// is 6.2 deviations). Integer outputs must be exact.
+// less precise. Integer outputs must be exact.
 Tolerance ToleranceFor(const seeds::Task& task, std::size_t case_index,
                        const seeds::Tensor& output);
 

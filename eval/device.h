@@ -126,8 +126,8 @@ struct PairOutcome {
   std::optional<ExecutionFault> fault;
   std::vector<Nanoseconds> base, challenger;  // sample i of both was taken side by side
   double ratio = 1;                           // challenger / base, of the medians
-  double mean_delta = 0;                      // mean of (challenger - base) / base
-  double delta_stderr = 0;
+  double median_delta = 0;                    // median of (challenger - base) / base
+  double delta_stderr = 0;                    // its standard error
   enum class Result { kFaster, kSlower, kTie } result = Result::kTie;  // inside the noise is a tie
   std::string gpu_uuid;  // of the physical GPU that measured both
 };

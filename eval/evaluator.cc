@@ -12,30 +12,15 @@
 
 #include "base/suggest.h"
 #include "eval/check.h"
+#include "eval/edge_shapes.h"
+#include "eval/judgement.h"
+#include "eval/tile_edges.h"
 
 namespace grove::eval {
 namespace {
 
 using seeds::Case;
 using seeds::CaseRole;
-
-Stage StageOf(CaseRole role) {
-  switch (role) {
-    case CaseRole::kSmoke:
-      return Stage::kSmoke;
-    case CaseRole::kSweep:
-      return Stage::kSweep;
-    case CaseRole::kStability:
-      return Stage::kStability;
-    case CaseRole::kEdge:
-      return Stage::kEdge;
-    case CaseRole::kScored:
-      return Stage::kTiming;
-    case CaseRole::kExtra:
-      return Stage::kTiming;
-  }
-  return Stage::kSweep;
-}
 
 // The reference is compiled against the case with every output in f64.
 Case InDoublePrecision(const Case& task_case) {
@@ -51,6 +36,10 @@ std::uint64_t DrawSeed(std::uint64_t seed, std::size_t case_index, Stage stage) 
   return seed * 0x9E3779B97F4A7C15ULL + case_index * 1024 + static_cast<std::uint64_t>(stage);
 }
 
+// What a generated shape may cost at most: a check, not a measurement.
+constexpr std::int64_t kMostEdgeElements = std::int64_t{1} << 20;
+constexpr double kMostEdgeFlops = 3e7;
+
 class StopWatch {
  public:
   Milliseconds elapsed() const { return std::chrono::steady_clock::now() - start_; }
@@ -58,15 +47,6 @@ class StopWatch {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-Verdict Failed(VerdictKind kind, Stage stage, const Case& task_case, std::string message) {
-  Verdict verdict;
-  verdict.kind = kind;
-  verdict.stage = stage;
-  verdict.case_name = task_case.name;
-  verdict.message = std::move(message);
-  return verdict;
-}
 
 VerdictKind KindOf(codegen::CompileOutcome::Status status) {
   using Status = codegen::CompileOutcome::Status;
@@ -83,146 +63,6 @@ VerdictKind KindOf(codegen::CompileOutcome::Status status) {
       return VerdictKind::kCompileError;
   }
   return VerdictKind::kInfrastructure;
-}
-
-// What a checker's gates decide. The error is that of A = QR in the worst column.
-struct GateJudgement {
-  std::optional<Verdict> verdict;
-  double error = 0;
-  double tolerance = 0;
-};
-
-GateJudgement JudgeGates(const Case& task_case, Stage stage, const std::vector<Gate>& gates) {
-  GateJudgement judgement;
-  for (const Gate& gate : gates) {
-    if (gate.name == "A=QR") {
-      judgement.error = gate.value;
-      judgement.tolerance = gate.limit;
-    }
-    if (gate.passed() || judgement.verdict) continue;
-    const VerdictKind kind =
-        stage == Stage::kStability ? VerdictKind::kUnstable : VerdictKind::kWrongResult;
-    Verdict verdict = Failed(kind, stage, task_case, Describe(gate));
-    verdict.error = gate.value;
-    verdict.tolerance = gate.limit;
-    // A place that payloads can name: the first element of the column.
-    const seeds::Tensor* output = nullptr;
-    for (const seeds::Tensor& tensor : task_case.tensors) {
-      if (tensor.role == seeds::TensorRole::kOutput && output == nullptr) output = &tensor;
-    }
-    if (output != nullptr && gate.column >= 0 && output->shape.size() == 3) {
-      verdict.tensor = output->name;
-      verdict.element = gate.matrix * output->shape[1] * output->shape[2] + gate.column;
-    }
-    judgement.verdict = std::move(verdict);
-  }
-  return judgement;
-}
-
-// What a comparison says about a candidate.
-struct Judgement {
-  std::optional<Verdict> verdict;  // when it failed, or is of a lower class
-  // With a verdict of kLowerClass: the class that it is of.
-  std::optional<seeds::PrecisionClass> achieved;
-  double error = 0;
-  double tolerance = 0;
-  bool failed() const { return verdict && !achieved; }
-};
-
-// ToleranceFor, widened to a class that the kernel was granted on an earlier case. Where the
-// inputs' conditioning sets the tolerance, the class changes nothing but what is above it.
-Tolerance Widened(const seeds::Task& task, std::size_t case_index, const seeds::Tensor& tensor,
-                  std::optional<seeds::PrecisionClass> granted) {
-  Tolerance tolerance = ToleranceFor(task, case_index, tensor);
-  if (!granted || !(tolerance.row_l2 > 0)) return tolerance;
-  const double factor = tolerance.scaled_max / tolerance.row_l2;
-  tolerance.row_l2 =
-      std::max(tolerance.row_l2, ClassThreshold(*granted, task.reduction[case_index]));
-  tolerance.scaled_max = factor * tolerance.row_l2;
-  return tolerance;
-}
-
-// The best class below the demanded one in whose tolerance the errors are.
-std::optional<seeds::PrecisionClass> AchievedClass(const seeds::Task& task, std::size_t case_index,
-                                                   const seeds::Tensor& tensor,
-                                                   const ErrorReport& report) {
-  if (!IsFloat(tensor.dtype) || task.cases[case_index].tolerance) return std::nullopt;
-  const auto demanded = task.cases[case_index].demanded.value_or(task.demanded);
-  for (int c = static_cast<int>(demanded) + 1; c <= static_cast<int>(seeds::PrecisionClass::kFp8);
-       ++c) {
-    const auto candidate = static_cast<seeds::PrecisionClass>(c);
-    if (Within(report, Widened(task, case_index, tensor, candidate))) return candidate;
-  }
-  return std::nullopt;
-}
-
-// The difference at its worst element, in words.
-std::string Difference(const seeds::Tensor& tensor, const ErrorReport& report,
-                       const Tolerance& tolerance) {
-  if (report.non_finite_mismatch()) {
-    return fmt::format("{}[{}] is {} where the reference is {}", tensor.name, report.worst_element,
-                       report.got, report.expected);
-  }
-  return fmt::format(
-      "{}: relative L2 error {:.3g} in row {} (allowed {:.3g}), largest scaled error {:.3g} "
-      "(allowed {:.3g}) at element {}: expected {:.9g}, got {:.9g}",
-      tensor.name, report.worst_row_l2, report.worst_row, tolerance.row_l2, report.scaled_max,
-      tolerance.scaled_max, report.worst_element, report.expected, report.got);
-}
-
-// Judges the errors of every output tensor of one case against the demanded class, or against
-// `granted` where an earlier case has shown that the kernel is of a lower one.
-Judgement Judge(const seeds::Task& task, std::size_t case_index, Stage stage,
-                const std::vector<ErrorReport>& errors, const std::vector<Gate>& gates,
-                std::optional<seeds::PrecisionClass> granted) {
-  const Case& task_case = task.cases[case_index];
-  Judgement judgement;
-  if (!gates.empty()) {
-    GateJudgement by_gates = JudgeGates(task_case, stage, gates);
-    judgement.verdict = std::move(by_gates.verdict);
-    judgement.error = by_gates.error;
-    judgement.tolerance = by_gates.tolerance;
-    return judgement;
-  }
-  std::size_t output = 0;
-  for (const seeds::Tensor& tensor : task_case.tensors) {
-    if (tensor.role != seeds::TensorRole::kOutput) continue;
-    const ErrorReport& report = errors[output++];
-    const Tolerance tolerance = Widened(task, case_index, tensor, granted);
-    judgement.tolerance = tolerance.row_l2;
-    judgement.error = std::max(judgement.error, report.worst_row_l2);
-    if (Within(report, tolerance)) continue;
-    // Adversarial inputs, and those whose conditioning sets the tolerance, say nothing of a class.
-    std::optional<seeds::PrecisionClass> achieved;
-    if (stage != Stage::kStability) achieved = AchievedClass(task, case_index, tensor, report);
-    const VerdictKind kind = stage == Stage::kStability ? VerdictKind::kUnstable
-                             : achieved                 ? VerdictKind::kLowerClass
-                                                        : VerdictKind::kWrongResult;
-    std::string message = Difference(tensor, report, tolerance);
-    if (achieved) {
-      message += fmt::format("; class {} where {} is demanded", seeds::Name(*achieved),
-                             seeds::Name(task_case.demanded.value_or(task.demanded)));
-    }
-    Verdict verdict = Failed(kind, stage, task_case, std::move(message));
-    verdict.tensor = tensor.name;
-    verdict.element = report.worst_element;
-    verdict.expected = report.expected;
-    verdict.got = report.got;
-    // What failed, in its own measure.
-    const bool row = !(report.worst_row_l2 <= tolerance.row_l2);
-    verdict.error = row ? report.worst_row_l2 : report.scaled_max;
-    verdict.tolerance = row ? tolerance.row_l2 : tolerance.scaled_max;
-    if (!achieved) {
-      judgement.verdict = std::move(verdict);
-      judgement.achieved.reset();
-      return judgement;
-    }
-    if (!judgement.achieved || *achieved > *judgement.achieved) {
-      judgement.achieved = achieved;
-      judgement.verdict = std::move(verdict);
-    }
-  }
-  return judgement;
 }
 
 }  // namespace
@@ -345,6 +185,13 @@ struct Evaluator::Run {
     Milliseconds took{0};
   };
   std::vector<std::optional<Ahead>> ahead{};
+
+  // Shapes at the edges of this candidate's own tiles: each a task of one case, and its context.
+  struct Edge {
+    seeds::Task task;
+    CaseContext context;
+  };
+  std::vector<std::unique_ptr<Edge>> edges{};
 
   // What one check of one case came to. Its errors are judged when it is absorbed: what a case may
   // err depends on the class that earlier ones have shown.
@@ -556,6 +403,51 @@ struct Evaluator::Run {
     return true;
   }
 
+  // The check case that edge shapes are made like: with ordinary inputs and the tolerance of its
+  // class, the smoke case before any other.
+  std::optional<std::size_t> EdgeModel() const {
+    const auto& cases = self.task_.cases;
+    std::optional<std::size_t> model;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const bool ordinary = cases[i].role == CaseRole::kSmoke || cases[i].role == CaseRole::kSweep;
+      if (!ordinary || cases[i].tolerance) continue;
+      if (!model || StageOf(cases[i].role) < StageOf(cases[*model].role)) model = i;
+    }
+    return model;
+  }
+
+  // Fills `edges`. An Error when the reference cannot be compiled for one.
+  Status MakeEdges() {
+    const auto model = EdgeModel();
+    if (!model) return {};
+    const auto free_dims = FreeDims(self.task_);
+    const auto tiles =
+        FindTiles(program.plan, self.task_.cases[*model], self.device_.limits(), free_dims);
+    for (const auto& dims : EdgeDims(tiles, free_dims)) {
+      auto task = Reshape(self.task_, *model, dims);
+      if (!task) continue;
+      const Case& made = task->cases.front();
+      std::int64_t elements = 0;
+      for (const seeds::Tensor& tensor : made.tensors) elements += tensor.elements();
+      if (elements > kMostEdgeElements || made.flops > kMostEdgeFlops) continue;
+      auto edge = std::make_unique<Edge>();
+      edge->task = std::move(*task);
+      edge->context.task = &edge->task;
+      if (self.task_.checker == seeds::Checker::kReference) {
+        // The compiler keeps what it compiled: candidates of the same tiles pay for it once.
+        auto reference =
+            codegen::MakeProgram(self.task_.reference.source, self.task_.reference.plan);
+        if (!reference) return Failure(std::move(reference.error()));
+        auto prepared = self.Prepare(*reference, InDoublePrecision(edge->task.cases.front()));
+        if (!prepared) return Failure(std::move(prepared.error()));
+        if (!prepared->prepared) continue;  // no shape of the task after all
+        edge->context.reference = std::move(*prepared->prepared);
+      }
+      edges.push_back(std::move(edge));
+    }
+    return {};
+  }
+
   // The check stages; true when one of them ended the evaluation.
   Result<bool> Check() {
     const auto& cases = self.task_.cases;
@@ -570,18 +462,22 @@ struct Evaluator::Run {
     if (first.error) return Failure(std::move(*first.error));
     if (Absorb(std::move(first))) return true;
 
-    std::vector<CaseResult> results(order.size());
-    std::atomic<std::size_t> first_failure{order.size()};
+    std::vector<const CaseContext*> checks;
+    for (std::size_t i = 1; i < order.size(); ++i) checks.push_back(&self.contexts_[order[i]]);
+    if (auto made = MakeEdges(); !made) return Failure(std::move(made.error()));
+    for (const auto& edge : edges) checks.push_back(&edge->context);
+    std::vector<CaseResult> results(checks.size());
+    std::atomic<std::size_t> first_failure{checks.size()};
     // What is timed later is compiled beside the checks, so that the device never waits for it.
     std::vector<std::size_t> timed;
     for (std::size_t i = 0; i < cases.size(); ++i) {
       if (self.Timed(cases[i])) timed.push_back(i);
     }
     ahead.resize(cases.size());
-    tbb::parallel_for(std::size_t{1}, order.size() + timed.size(), [&](std::size_t i) {
-      if (i >= order.size()) {
-        if (first_failure.load() < order.size()) return;
-        const std::size_t index = timed[i - order.size()];
+    tbb::parallel_for(std::size_t{0}, checks.size() + timed.size(), [&](std::size_t i) {
+      if (i >= checks.size()) {
+        if (first_failure.load() < checks.size()) return;
+        const std::size_t index = timed[i - checks.size()];
         const StopWatch watch;
         auto prepared = self.Prepare(program, cases[index]);
         if (prepared) ahead[index] = Ahead{std::move(*prepared), watch.elapsed()};
@@ -589,19 +485,18 @@ struct Evaluator::Run {
       }
       if (i > first_failure.load()) return;  // a failure in an earlier place decides already
       // The second case is the first of another shape: its runs must agree as well.
-      const bool again = i == 1;
-      results[i] =
-          CheckCase(self.contexts_[order[i]], again, again ? self.options_.determinism_runs : 1);
+      const bool again = i == 0;
+      results[i] = CheckCase(*checks[i], again, again ? self.options_.determinism_runs : 1);
       if (results[i].hopeless()) {
         std::size_t seen = first_failure.load();
         while (i < seen && !first_failure.compare_exchange_weak(seen, i)) {
         }
       }
     });
-    for (std::size_t i = 1; i < order.size(); ++i) {
-      if (results[i].context == nullptr) break;  // skipped: an earlier one decides
-      if (results[i].error) return Failure(std::move(*results[i].error));
-      if (Absorb(std::move(results[i]))) return true;
+    for (CaseResult& result : results) {
+      if (result.context == nullptr) break;  // skipped: an earlier one decides
+      if (result.error) return Failure(std::move(*result.error));
+      if (Absorb(std::move(result))) return true;
     }
     return false;
   }
@@ -681,7 +576,13 @@ struct Evaluator::Run {
       return std::optional<Nanoseconds>();
     }
     for (const codegen::EntryPoint& entry : prepared->prepared->compiled->entries) {
-      evaluation.kernels.push_back({task_case.name, entry});
+      std::optional<std::int64_t> shared;
+      for (const codegen::ResolvedLaunch& launch : prepared->prepared->plan.launches) {
+        if (launch.kernel == entry.name) {
+          shared = std::max(shared.value_or(0), launch.shared_bytes);
+        }
+      }
+      if (shared) evaluation.kernels.push_back({task_case.name, entry, *shared});
     }
 
     const DeviceSpec& spec = self.device_.spec();

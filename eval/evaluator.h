@@ -63,10 +63,12 @@ struct GateRecord {
   Gate gate;
 };
 
-// Resources of one compiled kernel in one scored case.
+// Resources of one kernel that the plan launches in one scored case; kernels of other variants are
+// not among them.
 struct KernelRecord {
   std::string case_name;
   codegen::EntryPoint entry;
+  std::int64_t dynamic_shared = 0;  // bytes per block, of its largest launch
 };
 
 struct Evaluation {

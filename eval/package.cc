@@ -148,7 +148,7 @@ void Fields(A& a, PairOutcome& p) {
   a("base_ns", p.base);
   a("challenger_ns", p.challenger);
   a("ratio", p.ratio);
-  a("mean_delta", p.mean_delta);
+  a("median_delta", p.median_delta);
   a("delta_stderr", p.delta_stderr);
   a("result", p.result);
   a("gpu_uuid", p.gpu_uuid);

@@ -71,7 +71,7 @@ Promotion Decide(std::span<const CasePair> pairs) {
                                   Name(outcome.fault->kind), outcome.fault->message);
       return promotion;
     }
-    if (outcome.base.empty() || !(1 + outcome.mean_delta > 0)) {
+    if (outcome.base.empty() || !(1 + outcome.median_delta > 0)) {
       promotion.outcome = Contest::kFault;
       promotion.why = fmt::format("case {}: the comparison has no samples", pair.case_name);
       return promotion;
@@ -80,14 +80,14 @@ Promotion Decide(std::span<const CasePair> pairs) {
     one.case_name = pair.case_name;
     one.incumbent = Median(outcome.base);
     one.challenger = Median(outcome.challenger);
-    one.ratio = 1 + outcome.mean_delta;
+    one.ratio = 1 + outcome.median_delta;
     one.low = one.ratio - 2 * outcome.delta_stderr;
     one.high = one.ratio + 2 * outcome.delta_stderr;
     one.incumbent_samples = outcome.base;
     one.challenger_samples = outcome.challenger;
     promotion.cases.push_back(std::move(one));
-    log_sum += std::log1p(outcome.mean_delta);
-    const double relative = outcome.delta_stderr / (1 + outcome.mean_delta);
+    log_sum += std::log1p(outcome.median_delta);
+    const double relative = outcome.delta_stderr / (1 + outcome.median_delta);
     variance += relative * relative;
   }
   const auto count = static_cast<double>(pairs.size());

@@ -36,7 +36,7 @@ struct Contender {
 struct PromotionCase {
   std::string case_name;
   Nanoseconds incumbent{0}, challenger{0};  // medians
-  // Challenger's time over the incumbent's: mean over the pairs, and two standard errors to each
+  // Challenger's time over the incumbent's: median over the pairs, and two standard errors to each
   // side of it. Below 1 = faster.
   double ratio = 1, low = 1, high = 1;
   std::vector<Nanoseconds> incumbent_samples,

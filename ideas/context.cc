@@ -64,6 +64,7 @@ TaskFacts DescribeTask(const seeds::Task& task) {
   facts.family = task.family;
   facts.contract = task.contract;
   facts.demanded = seeds::Name(task.demanded);
+  facts.library = !task.library.empty();
   for (const bool scored : {true, false}) {
     for (const seeds::Case& c : task.cases) {
       if (c.role == seeds::CaseRole::kExtra) continue;
@@ -107,6 +108,7 @@ std::string DescribeTried(const TriedIdea& tried) {
     line += ")";
   }
   if (!tried.note.empty()) line += "; " + tried.note;
+  if (!tried.best.empty()) line += "; best " + tried.best;
   // One line each, whatever the texts hold.
   std::replace_if(
       line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
@@ -182,7 +184,12 @@ std::string DescribeKernel(const KernelFacts& k) {
     lines.push_back(fmt::format("time: {:.3f} us ({})", us(*k.time),
                                 k.modelled ? "modelled, not measured" : "measured"));
   }
-  if (k.floor) lines.push_back(fmt::format("floor: {:.3f} us", us(*k.floor)));
+  if (k.floor) {
+    lines.push_back(fmt::format(
+        "floor: {:.3f} us (the larger of the least bytes, each input read and each output written "
+        "once, at the copy's bandwidth, and the arithmetic at the peak of the precision demanded)",
+        us(*k.floor)));
+  }
   if (k.share_of_floor) {
     lines.push_back(fmt::format("share of the floor reached: {:.1f}%", 100 * *k.share_of_floor));
   }
@@ -199,6 +206,7 @@ std::string DescribeKernel(const KernelFacts& k) {
   if (!k.precision_class.empty()) {
     lines.push_back("precision class: " + Shield(k.precision_class));
   }
+  for (const std::string& line : k.kernels) lines.push_back(Shield(line));
   for (const std::string& line : k.cases) lines.push_back(Shield(line));
   if (!k.counters.empty()) lines.push_back("profile:\n" + Shield(k.counters));
   return fmt::format("{}", fmt::join(lines, "\n"));
@@ -214,7 +222,13 @@ std::string DescribeDevice(const DeviceFacts& d) {
   text += fmt::format("\npeak arithmetic, dense: fp32 {:.0f}, tf32 {:.0f}, fp16 and bf16 {:.0f}",
                       d.fp32_tflops, d.tf32_tflops, d.fp16_tflops);
   if (d.fp8_tflops > 0) text += fmt::format(", fp8 {:.0f}", d.fp8_tflops);
-  text += " TFLOP/s (fp32 on CUDA cores, the rest on tensor cores)\n";
+  text += " TFLOP/s (fp32 on CUDA cores, the rest on tensor cores";
+  if (d.mma_efficiency < 1) {
+    text +=
+        fmt::format("; mma.sync and wmma reach at most {:.0f}% of that", 100 * d.mma_efficiency);
+    if (d.arch.starts_with("sm_9")) text += ", wgmma more";
+  }
+  text += ")\n";
   if (d.clock_ghz > 0) {
     text += fmt::format("clock: {:.2f} GHz; {:.1f} bytes of memory traffic per SM and cycle\n",
                         d.clock_ghz, d.memory_gbs / d.clock_ghz / std::max(1, d.sm_count));
@@ -242,6 +256,8 @@ std::string DescribeTaskLines(const TaskFacts& task) {
       fmt::format("name: {}\ntitle: {}\nfamily: {}\nprecision demanded: {}\n", Shield(task.name),
                   Shield(task.title), Shield(task.family), Shield(task.demanded));
   if (!task.scalars.empty()) text += fmt::format("scalars: {}\n", Shield(task.scalars));
+  text +=
+      "inputs are drawn from normal(0, 1), afresh each time, where a case does not say otherwise\n";
   for (const TaskFacts::Case& c : task.cases) {
     text += fmt::format("case {} ({}): {}; {}{}{}{}{}\n", Shield(c.name), c.role, c.dims,
                         Shield(c.tensors), c.inputs.empty() ? "" : "; drawn ", Shield(c.inputs),

@@ -32,6 +32,7 @@ struct TaskFacts {
   std::string contract;
   std::string demanded;     // precision class
   std::string scalars;      // "eps=1e-05 (f32)"; may be empty
+  bool library = false;     // plans may use library steps
   std::vector<Case> cases;  // scored cases first
 };
 TaskFacts DescribeTask(const seeds::Task& task);
@@ -46,6 +47,7 @@ struct DeviceFacts {
   double tf32_tflops = 0;
   double fp16_tflops = 0;
   double bf16_tflops = 0, fp8_tflops = 0;  // 0 = not known
+  double mma_efficiency = 1;               // share of a tensor peak that mma.sync can reach
   double clock_ghz = 0;                    // 0 = not known
   int shared_per_sm = 0;                   // bytes; 0 = not known
   int registers_per_sm = 65536, threads_per_sm = 2048, blocks_per_sm = 32;
@@ -65,6 +67,7 @@ struct KernelFacts {
   std::optional<int> registers;          // per thread
   std::optional<std::int64_t> spill_bytes;
   std::optional<std::int64_t> shared_bytes;  // per block, static and dynamic
+  std::vector<std::string> kernels;          // where there are several: one line for each
   std::optional<double> occupancy;           // resident warps / maximum, 0 to 1
   std::string limiter;                       // of the occupancy
   std::string bound;                         // "memory", "fp32", "latency", ...
@@ -81,6 +84,7 @@ struct TriedIdea {
   Outcome outcome = Outcome::kTie;
   std::optional<double> gain;  // ratio of times, parent / best sibling
   std::string note;            // why: a verdict, a resource, a sentence; may be empty
+  std::string best;            // the best implementation: name, time, resources; may be empty
   // The credit of the idea apart from its implementations; 0 tries = not known.
   int tries = 0, compiled = 0, correct = 0;
   std::optional<double> median_gain;  // parent / median of the correct siblings
@@ -112,7 +116,8 @@ std::string Shield(std::string_view text);
 // Foreign text as a fenced block with a fence longer than any run of backticks in it.
 std::string Fenced(std::string_view language, std::string_view text);
 
-// The lines that a prompt says about a kernel: time, floor, resources. Unknown values are left out.
+// The lines that a prompt says about a kernel: time, floor and what it is, resources. Unknown
+// values are left out.
 std::string DescribeKernel(const KernelFacts& kernel);
 std::string DescribeDevice(const DeviceFacts& device);
 std::string DescribeTaskLines(const TaskFacts& task);

@@ -44,6 +44,7 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context,
   page.set_custom_escape([](const std::string& s) { return s; });
   mustache::data data;
   data.set("task", DescribeTaskLines(context.task));
+  data.set("library", context.task.library);
   data.set("device", DescribeDevice(context.device));
   const PromptBudget& room = context.budget;
   KernelFacts parent = context.parent;

@@ -1,4 +1,5 @@
 // CheckStore: is a run whole?
+#include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

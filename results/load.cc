@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

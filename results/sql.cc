@@ -1,5 +1,7 @@
 #include "results/sql.h"
 
+#include <algorithm>
+
 #include <SQLiteCpp/Backup.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
@@ -52,6 +54,48 @@ std::unique_ptr<Connection> OpenReadOnly(const std::filesystem::path& file) {
 }
 
 }  // namespace
+
+struct Connection::Packer {
+  struct Free {
+    void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+  };
+  std::unique_ptr<ZSTD_CCtx, Free> context{ZSTD_createCCtx()};
+  std::string packed;
+};
+
+Connection::Connection(SQLite::Database database, std::filesystem::path file)
+    : database_(std::move(database)),
+      file_(std::move(file)),
+      packer_(std::make_unique<Packer>()) {}
+
+Connection::~Connection() = default;
+
+Connection::Transaction::Transaction(Connection& connection) : connection_(connection) {
+  Query(connection, "BEGIN IMMEDIATE").Run();
+}
+
+Connection::Transaction::~Transaction() {
+  // SQLite ends a transaction by itself after a commit and after some errors.
+  if (sqlite3_get_autocommit(connection_.database_.getHandle()) != 0) return;
+  try {
+    Query(connection_, "ROLLBACK").Run();
+  } catch (const SQLite::Exception&) {  // what made it fail is already on its way up
+  }
+}
+
+void Connection::Commit() { Query(*this, "COMMIT").Run(); }
+
+std::string_view Connection::Pack(std::string_view text) {
+  if (!packer_->context) Throw(ErrorCode::kResource, "out of memory for zstd");
+  packer_->packed.resize(std::max(packer_->packed.size(), ZSTD_compressBound(text.size())));
+  const std::size_t size =
+      ZSTD_compressCCtx(packer_->context.get(), packer_->packed.data(), packer_->packed.size(),
+                        text.data(), text.size(), kCompressionLevel);
+  if (ZSTD_isError(size) != 0) {
+    Throw(ErrorCode::kInternal, fmt::format("zstd: {}", ZSTD_getErrorName(size)));
+  }
+  return {packer_->packed.data(), size};
+}
 
 void Throw(ErrorCode code, std::string message) {
   throw StoreException{Error{code, std::move(message)}};
@@ -146,18 +190,13 @@ Hash PutText(Connection& connection, std::string_view text) {
       return hash;
     }
   }
-  std::string packed(ZSTD_compressBound(text.size()), '\0');
-  const std::size_t size =
-      ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), kCompressionLevel);
-  if (ZSTD_isError(size) != 0) {
-    Throw(ErrorCode::kInternal, fmt::format("zstd: {}", ZSTD_getErrorName(size)));
-  }
+  const std::string_view packed = connection.Pack(text);
   SQLite::Statement& insert =
       connection.Prepare("INSERT INTO texts (hash, size_bytes, content) VALUES (?, ?, ?)");
   insert.reset();
   insert.bind(1, hash.Hex());
   insert.bind(2, static_cast<std::int64_t>(text.size()));
-  insert.bind(3, packed.data(), static_cast<int>(size));
+  insert.bind(3, packed.data(), static_cast<int>(packed.size()));
   insert.exec();
   insert.reset();
   return hash;

@@ -16,7 +16,6 @@
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
-#include <SQLiteCpp/Transaction.h>
 
 #include "base/hash.h"
 #include "base/result.h"
@@ -37,8 +36,8 @@ Error ToError(const SQLite::Exception& exception, const std::filesystem::path& f
 
 class Connection {
  public:
-  Connection(SQLite::Database database, std::filesystem::path file)
-      : database_(std::move(database)), file_(std::move(file)) {}
+  Connection(SQLite::Database database, std::filesystem::path file);
+  ~Connection();
 
   SQLite::Database& database() { return database_; }
   const std::filesystem::path& file() const { return file_; }
@@ -68,23 +67,41 @@ class Connection {
   template <typename F>
   auto Transact(F&& body) -> Result<std::invoke_result_t<F>> {
     return Guard([&]() -> std::invoke_result_t<F> {
-      SQLite::Transaction transaction(database_, SQLite::TransactionBehavior::IMMEDIATE);
+      const Transaction transaction(*this);
       if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
         body();
-        transaction.commit();
+        Commit();
       } else {
         auto result = body();
-        transaction.commit();
+        Commit();
         return result;
       }
     });
   }
 
+  // Compressed with zstd, by one context for all texts. Valid until the next call. Throws.
+  std::string_view Pack(std::string_view text);
+
  private:
+  // Rolled back at its end unless it was committed.
+  class Transaction {
+   public:
+    explicit Transaction(Connection& connection);
+    ~Transaction();
+    Transaction(const Transaction&) = delete;
+    Transaction& operator=(const Transaction&) = delete;
+
+   private:
+    Connection& connection_;
+  };
+  struct Packer;
+  void Commit();
+
   SQLite::Database database_;
   std::filesystem::path file_;
   // Keys are the program's own literals.
   std::map<std::string, std::unique_ptr<SQLite::Statement>, std::less<>> statements_;
+  std::unique_ptr<Packer> packer_;
 };
 
 // From 32 hex digits; throws kInternal.

@@ -80,12 +80,16 @@ void Programs::Restore(const Hash& identity, CandidateId holder,
 }
 
 Result<codegen::KernelProgram> ProgramOf(const RunTree& tree, const results::CandidateRow& row) {
+  return ProgramOf(tree.store(), row);
+}
+
+Result<codegen::KernelProgram> ProgramOf(results::Store& store, const results::CandidateRow& row) {
   if (!row.source || !row.plan) {
     return Fail(ErrorCode::kInternal, row.name + " passed and has no program");
   }
-  auto source = tree.store().Text(*row.source);
+  auto source = store.Text(*row.source);
   if (!source) return Failure(std::move(source.error()));
-  auto plan = tree.store().Text(*row.plan);
+  auto plan = store.Text(*row.plan);
   if (!plan) return Failure(std::move(plan.error()));
   auto program = codegen::MakeProgram(*source, *plan);
   if (!program) return Fail(std::move(program.error()), "reading " + row.name);

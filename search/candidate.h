@@ -28,8 +28,15 @@ Received Receive(const llm::Reply& reply, int turn);
 // Failures that another reply could mend.
 bool IsRepairable(eval::VerdictKind kind);
 
+// What all branches of an idea are asked, but for the seed: written by the first that asks.
+struct SharedPrompt {
+  std::once_flag once;
+  Result<llm::Request> request = Fail(ErrorCode::kInternal, "not written");
+};
+
 struct Slot {
   results::IdeaRow idea;
+  std::shared_ptr<SharedPrompt> prompt;
   int place = 0;  // of the parent
   int branch = 0;
   CandidateId id;
@@ -77,6 +84,7 @@ class Programs {
 };
 
 // The stored program of a candidate that passed. kInternal when there is none.
+Result<codegen::KernelProgram> ProgramOf(results::Store& store, const results::CandidateRow& row);
 Result<codegen::KernelProgram> ProgramOf(const RunTree& tree, const results::CandidateRow& row);
 
 }  // namespace grove::search

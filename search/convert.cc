@@ -91,6 +91,7 @@ results::EvaluationRow ToRow(const eval::Evaluation& evaluation) {
     kernel_row.spill_stores = Bytes(kernel.entry.spill_stores);
     kernel_row.spill_loads = Bytes(kernel.entry.spill_loads);
     kernel_row.static_shared = Bytes(kernel.entry.static_shared);
+    kernel_row.dynamic_shared = Bytes(kernel.dynamic_shared);
     kernel_row.stack = Bytes(kernel.entry.stack_bytes);
     row.kernels.push_back(std::move(kernel_row));
   }

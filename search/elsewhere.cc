@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "search/candidate.h"
 
 namespace grove::search {
 namespace {
@@ -157,6 +158,26 @@ Result<Elsewhere::Packed> Elsewhere::Pack(eval::EvaluationPackage draft) {
     return Failure(std::move(written.error()));
   }
   return packed;
+}
+
+Result<std::vector<eval::PackagedProgram>> IncumbentsOf(results::Store& store,
+                                                        const results::RunData& data,
+                                                        std::size_t most) {
+  std::vector<const results::CandidateRow*> rows;
+  // In order of place: the first has won its contests.
+  for (const results::FrontierRow& row : data.frontier) {
+    if (row.round == data.frontier.back().round) rows.push_back(data.Find(row.candidate));
+  }
+  if (rows.empty()) rows.push_back(data.Seed());
+  std::erase_if(rows, [](const auto* row) { return row == nullptr || !results::ScoreOf(*row); });
+  if (rows.size() > most) rows.resize(most);
+  std::vector<eval::PackagedProgram> programs;
+  for (const results::CandidateRow* row : rows) {
+    auto program = ProgramOf(store, *row);
+    if (!program) return Failure(std::move(program.error()));
+    programs.push_back({row->name, program->identity(), program->source, program->plan_json});
+  }
+  return programs;
 }
 
 Result<Absorbed> Absorb(const fs::path& run, const results::RunInfo& info,

@@ -23,6 +23,7 @@
 #include "eval/evaluator.h"
 #include "eval/package.h"
 #include "results/rows.h"
+#include "results/store.h"
 
 namespace grove::search {
 
@@ -76,6 +77,12 @@ class Elsewhere {
   mutable std::mutex mutex_;
   std::map<Hash, eval::PackagedProgram> awaited_;  // GUARDED_BY(mutex_)
 };
+
+// The kernels that new ones have to beat, at most `most`: the last frontier's in order of place,
+// the seed before there is one. None while nothing has a time.
+Result<std::vector<eval::PackagedProgram>> IncumbentsOf(results::Store& store,
+                                                        const results::RunData& data,
+                                                        std::size_t most);
 
 // Takes a result (the bytes of its file) into the run in folder `run`. kInvalidInput, and nothing
 // changes, when it is no result, belongs to another run or to no package of it, was absorbed

@@ -35,6 +35,7 @@ ideas::DeviceFacts FactsOf(const eval::Device& device, const SearchConfig& confi
   facts.tf32_tflops = spec.tf32_tflops;
   facts.fp16_tflops = spec.fp16_tflops;
   facts.fp8_tflops = spec.fp8_tflops;
+  facts.mma_efficiency = spec.mma_efficiency;
   facts.clock_ghz = spec.clock_ghz;
   facts.shared_per_sm = spec.shared_per_sm;
   facts.registers_per_sm = spec.registers_per_sm;
@@ -45,9 +46,10 @@ ideas::DeviceFacts FactsOf(const eval::Device& device, const SearchConfig& confi
   return facts;
 }
 
-// The task with what each case's outputs may err.
+// The task with what each case's outputs may err; where a checker decides, the contract says it.
 ideas::TaskFacts TaskFactsOf(const seeds::Task& task) {
   ideas::TaskFacts facts = ideas::DescribeTask(task);
+  if (task.checker != seeds::Checker::kReference) return facts;
   for (ideas::TaskFacts::Case& shown : facts.cases) {
     for (std::size_t i = 0; i < task.cases.size(); ++i) {
       if (task.cases[i].name != shown.name) continue;
@@ -72,6 +74,37 @@ ideas::Idea IdeaOf(const IdeaRow& row) {
   if (row.expected_gain) idea.expected_gain = *row.expected_gain;
   return idea;
 }
+
+namespace {
+
+// "r2.i1.b2, 812.3 us, 96 registers, 32 bytes spilled, 48 KB shared, 3 launches".
+std::string DescribeBest(const CandidateRow& best) {
+  std::string text = best.name;
+  if (const auto time = results::ScoreOf(best)) {
+    text += fmt::format(", {:.1f} us", time->count() / 1e3);
+  }
+  if (!best.evaluation || best.evaluation->kernels.empty()) return text;
+  const std::string& first = best.evaluation->kernels.front().case_name;
+  std::int64_t registers = 0, spilled = 0, shared = 0;
+  for (const results::KernelRow& kernel : best.evaluation->kernels) {
+    if (kernel.case_name != first) continue;
+    registers = std::max(registers, kernel.registers);
+    spilled += kernel.spill_stores.value;
+    shared = std::max(shared, kernel.static_shared.value + kernel.dynamic_shared.value);
+  }
+  text += fmt::format(", {} registers", registers);
+  if (spilled > 0) text += fmt::format(", {} bytes spilled", spilled);
+  if (shared > 0) text += fmt::format(", {} bytes shared", shared);
+  for (const results::CaseTimeRow& row : best.evaluation->case_times) {
+    if (row.mode != results::TimingMode::kCold) continue;
+    if (row.occupancy > 0) text += fmt::format(", {:.0f}% occupancy", 100 * row.occupancy);
+    if (row.launches > 1) text += fmt::format(", {} launches", row.launches);
+    break;
+  }
+  return text;
+}
+
+}  // namespace
 
 TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
   TriedIdea tried;
@@ -111,6 +144,7 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
     tried.outcome = TriedIdea::Outcome::kFailed;
     return tried;
   }
+  tried.best = DescribeBest(*credit.best);
   tried.outcome = *tried.gain > 1 + kNoise   ? TriedIdea::Outcome::kWin
                   : *tried.gain < 1 - kNoise ? TriedIdea::Outcome::kLoss
                                              : TriedIdea::Outcome::kTie;
@@ -180,11 +214,21 @@ Result<KernelFacts> FactsOf(const RunTree& tree, const CandidateRow& candidate) 
     facts.floor = Nanoseconds(std::exp(log_floor / timed));
     facts.share_of_floor = *facts.floor / *facts.time;
   }
+  // Kernels of the first timed case; the others differ by their dims only.
+  std::vector<const results::KernelRow*> kernels;
   for (const results::KernelRow& kernel : evaluation.kernels) {
-    facts.registers = std::max(facts.registers.value_or(0), static_cast<int>(kernel.registers));
-    facts.spill_bytes = facts.spill_bytes.value_or(0) + kernel.spill_stores.value;
-    facts.shared_bytes = std::max(facts.shared_bytes.value_or(0),
-                                  kernel.static_shared.value + kernel.dynamic_shared.value);
+    if (kernel.case_name == evaluation.kernels.front().case_name) kernels.push_back(&kernel);
+  }
+  for (const results::KernelRow* kernel : kernels) {
+    const std::int64_t shared = kernel->static_shared.value + kernel->dynamic_shared.value;
+    facts.registers = std::max(facts.registers.value_or(0), static_cast<int>(kernel->registers));
+    facts.spill_bytes = facts.spill_bytes.value_or(0) + kernel->spill_stores.value;
+    facts.shared_bytes = std::max(facts.shared_bytes.value_or(0), shared);
+    if (kernels.size() > 1) {
+      facts.kernels.push_back(
+          fmt::format("kernel {}: {} registers, {} bytes spilled, {} bytes shared", kernel->entry,
+                      kernel->registers, kernel->spill_stores.value, shared));
+    }
   }
   return facts;
 }
@@ -252,8 +296,12 @@ codegen::ImplementContext Prompts::Implementation(const ParentFacts& parent, con
   context.idea = IdeaOf(idea);
   context.hints = hints;
   context.model = config_.model;
-  context.seed = config_.seed - 1 + static_cast<std::uint64_t>(branch - 1);
+  context.seed = SeedOf(branch);
   return context;
+}
+
+std::uint64_t Prompts::SeedOf(int branch) const {
+  return config_.seed - 1 + static_cast<std::uint64_t>(branch - 1);
 }
 
 Result<llm::Request> Prompts::ForImplementation(const ParentFacts& parent, const IdeaRow& idea,

@@ -51,9 +51,10 @@ class Prompts {
   // Ideas for `parent`, given what the rounds before found. REQUIRES: as Describe.
   Result<llm::Request> ForIdeas(const RunTree& tree, const ParentFacts& parent,
                                 const IdeaQuestion& question) const;
-  // One implementation of `idea`; siblings differ by `branch`.
+  // One implementation of `idea`; siblings differ by SeedOf(branch) alone.
   Result<llm::Request> ForImplementation(const ParentFacts& parent, const results::IdeaRow& idea,
                                          int branch, const std::vector<std::string>& hints) const;
+  std::uint64_t SeedOf(int branch) const;
   // Another try after `failed` ended with `verdict`; `earlier` are the verdicts before that one.
   Result<llm::Request> ForRepair(const ParentFacts& parent, const results::IdeaRow& idea,
                                  int branch, const std::vector<std::string>& hints,

@@ -159,8 +159,9 @@ struct Round::Impl {
       intake.Replace(IdeaOf(*row));
       parts.observer.Line(fmt::format("  {} from {}: {} [{}]", row->name, parent.name,
                                       FirstLine(row->title, 100), row->category));
+      const auto prompt = std::make_shared<SharedPrompt>();
       for (int branch = 1; branch <= parts.config.branches; ++branch) {
-        if (auto begun = Launch(place, *row, branch); !begun) return begun;
+        if (auto begun = Launch(place, *row, branch, prompt); !begun) return begun;
       }
       parts.update([&](LiveState& live) {
         ++live.ideas;
@@ -287,7 +288,8 @@ struct Round::Impl {
 
   // --- candidates ------------------------------------------------------------------------------
 
-  Status Launch(int place, const IdeaRow& idea, int branch) {
+  Status Launch(int place, const IdeaRow& idea, int branch,
+                const std::shared_ptr<SharedPrompt>& prompt) {
     auto row = parts.tree.Request(idea, branch);
     if (!row) return Failure(std::move(row.error()));
     {
@@ -303,6 +305,7 @@ struct Round::Impl {
     }
     auto slot = std::make_shared<Slot>();
     slot->idea = idea;
+    slot->prompt = prompt;
     slot->place = place;
     slot->branch = branch;
     slot->id = row->id;
@@ -323,10 +326,15 @@ struct Round::Impl {
   // Asks for the first program.
   void Write(const SlotPtr& slot) {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
-    const auto request =
-        parts.prompts.ForImplementation(parent, slot->idea, slot->branch, HintsFor(slot->place));
-    if (!request) return Set(request.error());
-    auto answer = Ask(KeyOf(*slot, 0), *request);
+    SharedPrompt& prompt = *slot->prompt;
+    std::call_once(prompt.once, [&] {
+      prompt.request = parts.prompts.ForImplementation(parent, slot->idea, slot->branch,
+                                                       HintsFor(slot->place));
+    });
+    if (!prompt.request) return Set(prompt.request.error());
+    llm::Request request = *prompt.request;
+    request.seed = parts.prompts.SeedOf(slot->branch);
+    auto answer = Ask(KeyOf(*slot, 0), request);
     if (!answer) {
       const Error refusal = answer.error();
       Set(refusal);

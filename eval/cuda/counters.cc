@@ -1,7 +1,5 @@
 #include "eval/cuda/counters.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "eval/cuda/profile_run.h"
 #include "eval/cuda/tool.h"
 
@@ -213,11 +212,9 @@ Result<std::vector<CounterRow>> RunCounters(const std::filesystem::path& worker,
     return Fail(ErrorCode::kUnavailable,
                 "no ncu here (Nsight Compute): hardware counters cannot be read");
   }
-  std::string folder = (std::filesystem::temp_directory_path() / "grove-ncu-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) {
-    return Fail(ErrorCode::kResource, "cannot make a folder in the temporary folder");
-  }
-  const std::filesystem::path file = std::filesystem::path(folder) / "job";
+  auto folder = TemporaryFolder::Make("grove-ncu");
+  if (!folder) return Failure(std::move(folder.error()));
+  const std::filesystem::path file = folder->path() / "job";
   Result<std::vector<CounterRow>> rows = Fail(ErrorCode::kInternal, "not run");
   if (auto written = WriteFileAtomic(file, EncodeProfileJob(ordinal, support_cubin, job));
       !written) {
@@ -271,8 +268,6 @@ Result<std::vector<CounterRow>> RunCounters(const std::filesystem::path& worker,
       if (why.find("ERR_NVGPUCTRPERM") != std::string::npos) break;
     }
   }
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
   return rows;
 }
 

@@ -603,7 +603,7 @@ std::string Encode(const TimeDone& done) {
     PutList(out, pair.base, PutTime);
     PutList(out, pair.challenger, PutTime);
     out.F64(pair.ratio);
-    out.F64(pair.mean_delta);
+    out.F64(pair.median_delta);
     out.F64(pair.delta_stderr);
     out.U32(static_cast<std::uint32_t>(pair.result));
   }
@@ -621,7 +621,7 @@ Result<TimeDone> DecodeTimeDone(std::string_view bytes) {
     pair.base = GetList<Nanoseconds>(in, 8, GetTime);
     pair.challenger = GetList<Nanoseconds>(in, 8, GetTime);
     pair.ratio = in.F64();
-    pair.mean_delta = in.F64();
+    pair.median_delta = in.F64();
     pair.delta_stderr = in.F64();
     const std::uint32_t result = in.U32();
     valid = valid && result <= static_cast<std::uint32_t>(eval::PairOutcome::Result::kTie);

@@ -1,13 +1,12 @@
 #include "eval/cuda/sanitizer.h"
 
-#include <stdlib.h>
-
 #include <charconv>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "eval/cuda/profile_run.h"
 #include "eval/cuda/tool.h"
 
@@ -124,10 +123,8 @@ Result<SanitizerReport> RunSanitizer(const std::filesystem::path& sanitizer, San
                                      const std::filesystem::path& worker, int ordinal,
                                      const std::string& support_cubin, const std::vector<Job>& jobs,
                                      std::chrono::milliseconds deadline) {
-  std::string folder = (std::filesystem::temp_directory_path() / "grove-sanitize-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) {
-    return Fail(ErrorCode::kResource, "cannot make a folder in the temporary folder");
-  }
+  auto folder = TemporaryFolder::Make("grove-sanitize");
+  if (!folder) return Failure(std::move(folder.error()));
   ToolRun run;
   run.program = sanitizer;
   // Failing calls of the driver's interface are told by the worker itself.
@@ -143,7 +140,7 @@ Result<SanitizerReport> RunSanitizer(const std::filesystem::path& sanitizer, San
   Result<SanitizerReport> report = Fail(ErrorCode::kInternal, "not run");
   Status written;
   for (std::size_t i = 0; i < jobs.size() && written; ++i) {
-    const std::filesystem::path file = std::filesystem::path(folder) / std::to_string(i);
+    const std::filesystem::path file = folder->path() / std::to_string(i);
     written = WriteFileAtomic(file, EncodeProfileJob(ordinal, support_cubin, jobs[i]));
     run.arguments.push_back(file.string());
   }
@@ -154,8 +151,6 @@ Result<SanitizerReport> RunSanitizer(const std::filesystem::path& sanitizer, San
   } else {
     report = ParseSanitizer(output->out + "\n" + output->errors);
   }
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
   return report;
 }
 

@@ -1,7 +1,5 @@
 #include "eval/cuda/sass.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -9,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "eval/cuda/tool.h"
 
 namespace grove::cuda {
@@ -140,11 +139,9 @@ Result<std::vector<SassMix>> DisassembleCubin(std::string_view cubin) {
     return Fail(ErrorCode::kUnavailable,
                 "no disassembler here (cuobjdump or nvdisasm of the CUDA toolkit)");
   }
-  std::string folder = (std::filesystem::temp_directory_path() / "grove-sass-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) {
-    return Fail(ErrorCode::kResource, "cannot make a folder in the temporary folder");
-  }
-  const std::filesystem::path file = std::filesystem::path(folder) / "kernel.cubin";
+  auto folder = TemporaryFolder::Make("grove-sass");
+  if (!folder) return Failure(std::move(folder.error()));
+  const std::filesystem::path file = folder->path() / "kernel.cubin";
   Result<std::vector<SassMix>> mixes = Fail(ErrorCode::kInternal, "not run");
   if (auto written = WriteFileAtomic(file, cubin); !written) {
     mixes = Failure(std::move(written.error()));
@@ -166,8 +163,6 @@ Result<std::vector<SassMix>> DisassembleCubin(std::string_view cubin) {
       }
     }
   }
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
   return mixes;
 }
 

@@ -139,6 +139,22 @@ std::string_view Name(Comparison comparison) {
   return "tie";
 }
 
+namespace {
+
+// Of normal errors: the standard deviation over the median absolute deviation, and the standard
+// error of a median over that of the mean, sqrt(pi / 2).
+constexpr double kDeviationOfMad = 1.4826;
+constexpr double kMedianError = 1.2533;
+
+// REQUIRES: not empty.
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+}  // namespace
+
 PairResult ComparePairs(std::span<const Nanoseconds> base,
                         std::span<const Nanoseconds> challenger) {
   constexpr double kLeast = 0.005;
@@ -147,17 +163,20 @@ PairResult ComparePairs(std::span<const Nanoseconds> base,
   result.base = Summarise(base.first(count));
   result.challenger = Summarise(challenger.first(count));
   if (count < 2 || result.base.median <= Nanoseconds(0)) return result;
-  Running delta;
+  std::vector<double> deltas;
   for (std::size_t i = 0; i < count; ++i) {
-    if (base[i] > Nanoseconds(0)) delta.Add((challenger[i] - base[i]) / base[i]);
+    if (base[i] > Nanoseconds(0)) deltas.push_back((challenger[i] - base[i]) / base[i]);
   }
-  if (delta.count() < 2) return result;
+  if (deltas.size() < 2) return result;
   result.ratio = result.challenger.median / result.base.median;
-  result.mean_delta = delta.mean();
-  result.delta_stderr = delta.stdev() / std::sqrt(static_cast<double>(delta.count()));
-  const bool faster = result.mean_delta < 0;
-  const bool significant =
-      std::abs(result.mean_delta) > kLeast && std::abs(result.mean_delta) > 2 * result.delta_stderr;
+  result.median_delta = Median(deltas);
+  std::vector<double> distances;
+  for (const double delta : deltas) distances.push_back(std::abs(delta - result.median_delta));
+  result.delta_stderr = kMedianError * kDeviationOfMad * Median(std::move(distances)) /
+                        std::sqrt(static_cast<double>(deltas.size()));
+  const bool faster = result.median_delta < 0;
+  const bool significant = std::abs(result.median_delta) > kLeast &&
+                           std::abs(result.median_delta) > 2 * result.delta_stderr;
   const bool apart =
       faster ? result.challenger.q3 < result.base.min : result.base.q3 < result.challenger.min;
   const bool agrees = faster ? result.ratio < 1 - kLeast : result.ratio > 1 + kLeast;

@@ -63,13 +63,14 @@ struct PairResult {
   Summary base;
   Summary challenger;
   double ratio = 1;         // challenger median / base median
-  double mean_delta = 0;    // mean of (challenger - base) / base over the pairs
-  double delta_stderr = 0;  // its standard error
+  double median_delta = 0;  // median of (challenger - base) / base over the pairs
+  double delta_stderr = 0;  // its standard error, from the median absolute deviation
   Comparison comparison = Comparison::kTie;
 };
-// Not a tie only if |mean delta| exceeds both 0.5% and two standard errors, and the intervals
-// [min, q3] of the two do not overlap or the median ratio agrees in direction beyond 0.5%.
-// Pairs beyond the shorter of the two are ignored.
+// Medians, so that one sample that the machine spoilt (8 times the others has been seen) decides
+// nothing. Not a tie only if |median delta| exceeds both 0.5% and two standard errors, and the
+// intervals [min, q3] of the two do not overlap or the median ratio agrees in direction beyond
+// 0.5%. Pairs beyond the shorter of the two are ignored.
 PairResult ComparePairs(std::span<const Nanoseconds> base, std::span<const Nanoseconds> challenger);
 
 }  // namespace grove::cuda

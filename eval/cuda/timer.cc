@@ -596,7 +596,7 @@ Executed<void> TimePair(Session& session, const TimeJob& job, eval::PairOutcome&
   }
   const PairResult result = ComparePairs(pair.base, pair.challenger);
   pair.ratio = result.ratio;
-  pair.mean_delta = result.mean_delta;
+  pair.median_delta = result.median_delta;
   pair.delta_stderr = result.delta_stderr;
   switch (result.comparison) {
     case Comparison::kFaster:

@@ -352,7 +352,7 @@ Nanoseconds ClassFloor(const DeviceSpec& device, seeds::PrecisionClass c, double
       tflops = device.fp64_tflops;
       break;
     case seeds::PrecisionClass::kFp32:
-      tflops = std::max(device.fp32_tflops, device.tf32_tflops / 3);
+      tflops = std::max({device.fp32_tflops, device.tf32_tflops / 3, device.fp16_tflops / 3});
       break;
     case seeds::PrecisionClass::kTf32:
       tflops = std::max(device.fp32_tflops, device.tf32_tflops);

@@ -77,8 +77,9 @@ std::vector<std::int64_t> SampleBlocks(const codegen::ResolvedLaunch& launch, st
 // any kind).
 Nanoseconds ImpossibleFloor(const DeviceSpec& device, double flops, Bytes min_bytes);
 
-// The least time for honest work of a class: fp32 by CUDA cores or split over tensor cores at a
-// third of the tf32 rate, whichever is faster; measured copy bandwidth.
+// The least time for honest work of a class; measured copy bandwidth. fp32 by CUDA cores or, if
+// that is faster, by three products of operands split in two parts over tensor cores: of tf32, or
+// of scaled fp16 (11 bits each, as tf32 has, at twice the rate).
 Nanoseconds ClassFloor(const DeviceSpec& device, seeds::PrecisionClass c, double flops,
                        Bytes min_bytes);
 

@@ -38,6 +38,20 @@ TEST(CompileLog, StatisticsOfPtxasAreDropped) {
             "ptxas error   : too much\n");
 }
 
+TEST(CompileLog, WhatPtxasRepeatsOfOneFaultIsCounted) {
+  std::string log;
+  for (int line = 100; line < 130; ++line) {
+    log += "ptxas kernel, line " + std::to_string(line) + "; error   : not supported\n";
+  }
+  log += "ptxas kernel, line 7; error   : another\n";
+  EXPECT_EQ(Clean(log),
+            "ptxas kernel, line 100; error   : not supported\n"
+            "ptxas kernel, line 101; error   : not supported\n"
+            "ptxas kernel, line 102; error   : not supported\n"
+            "ptxas kernel, line 7; error   : another\n"
+            "[27 lines of ptxas like these left out]\n");
+}
+
 TEST(CompileLog, AnEmptyLogStaysEmpty) {
   EXPECT_EQ(Clean(""), "");
   EXPECT_EQ(Clean("\n\n"), "");

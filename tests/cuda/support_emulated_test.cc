@@ -70,7 +70,7 @@ class SupportEmulated : public ::testing::Test {
 };
 std::shared_ptr<const emulator::Module> SupportEmulated::module_;
 
-// Mirrors `Recipe` of kernels/support.cu.
+// Mirrors `Recipe` of kernels/inputs.cu.
 struct Recipe {
   int kind = 5, dtype = static_cast<int>(DType::kF32), integer = 0, plain = 0;
   double a = 0, b = 0, limit = 3.4028234663852886e38, low = 0, count = 1;

@@ -60,7 +60,7 @@ TEST_F(GpuTime, TheSameKernelIsATieWithItselfAndTwiceTheWorkIsSlower) {
   request.challenger = &base;
   const auto same = device_->TimePair(request);
   ASSERT_TRUE(same) << same.error().message;
-  EXPECT_EQ(same->result, eval::PairOutcome::Result::kTie) << same->mean_delta;
+  EXPECT_EQ(same->result, eval::PairOutcome::Result::kTie) << same->median_delta;
   EXPECT_EQ(same->base.size(), same->challenger.size());
   request.challenger = &twice;
   const auto slower = device_->TimePair(request);

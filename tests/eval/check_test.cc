@@ -157,6 +157,16 @@ TEST(Compare, OneWrongElementOfALongRowFailsByTheMaximum) {
   EXPECT_FALSE(Within(report, tolerance));
 }
 
+TEST(Compare, OneElementThatIsZeroIsOfNoClass) {
+  const Tensor y = Output({4, 193});
+  const std::vector<double> reference(4 * 193, 1.0 / 193);
+  auto got = reference;
+  got[578] = 0;
+  const ErrorReport report = CompareValues(y, got, reference);
+  EXPECT_LE(report.worst_row_l2, ClassThreshold(PrecisionClass::kFp8, 193)) << "diluted";
+  EXPECT_FALSE(Within(report, ToleranceOf(ClassThreshold(PrecisionClass::kFp8, 193))));
+}
+
 TEST(Compare, TheRoundingOfAPeakIsNotAnErrorOfItsRow) {
   const Tensor y = Output({1, 65536});
   std::vector<double> reference(65536, 1e-12);

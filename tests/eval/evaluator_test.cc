@@ -55,6 +55,24 @@ TEST_F(EvaluatorTest, ACorrectKernelPassesEveryStageAndGetsAScore) {
   }
 }
 
+TEST_F(EvaluatorTest, EdgesOfTheCandidatesOwnTilesAreChecked) {
+  const std::string plan = R"json({"version": 1, "launches": [{"kernel": "copy",
+      "grid": ["ceil_div(N, 48)"], "block": [48], "args": ["x", "y"]}]})json";
+  const auto right = codegen::MakeProgram(TinySource("// @time 500\n"), plan).value();
+  EXPECT_EQ(evaluator_->Evaluate(right).value().verdict.kind, VerdictKind::kPass);
+  const auto checked = device_.checked();
+  for (const char* name : {"tile_edge_N47", "tile_edge_N48", "tile_edge_N49"}) {
+    EXPECT_NE(std::find(checked.begin(), checked.end(), name), checked.end()) << name;
+  }
+  // Wrong there and nowhere else.
+  const auto wrong =
+      codegen::MakeProgram(TinySource("// @error tile_edge_N49 0.5\n"), plan).value();
+  const Evaluation evaluation = evaluator_->Evaluate(wrong).value();
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kWrongResult);
+  EXPECT_EQ(evaluation.verdict.stage, Stage::kEdge);
+  EXPECT_EQ(evaluation.verdict.case_name, "tile_edge_N49");
+}
+
 TEST_F(EvaluatorTest, ExtraCasesAreNeitherCheckedNorTimed) {
   for (seeds::Case& task_case : task_.cases) {
     if (task_case.name == "edge") task_case.role = seeds::CaseRole::kExtra;
@@ -184,6 +202,7 @@ TEST_F(EvaluatorTest, WrongTimedOutputsFailTheRecheck) {
   const Evaluation evaluation = Evaluate("// @error scored 0.5\n");
   EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kWrongResult);
   EXPECT_EQ(evaluation.verdict.stage, Stage::kRecheck);
+  EXPECT_FALSE(evaluation.score);
 }
 
 TEST_F(EvaluatorTest, APlanThatDoesNotFitTheKernelIsAPlanError) {

@@ -18,7 +18,7 @@ CasePair PairOf(const std::string& name, double delta, double error,
   for (const Nanoseconds base : pair.outcome.base) {
     pair.outcome.challenger.push_back(base * (1 + delta));
   }
-  pair.outcome.mean_delta = delta;
+  pair.outcome.median_delta = delta;
   pair.outcome.delta_stderr = error;
   pair.outcome.ratio = 1 + delta;
   pair.outcome.result = result;

@@ -124,6 +124,38 @@ TEST(IdeaPrompt, AMissingTemplateSaysWhichFile) {
   EXPECT_NE(request.error().message.find("idea.mustache"), std::string::npos);
 }
 
+TEST(IdeaPrompt, LibraryStepsAreOfferedOnlyWhereTheTaskPermitsThem) {
+  IdeaContext context = Context();
+  EXPECT_NE(BuildIdeaRequest(context)->messages[0].text.find("vendor libraries cannot."),
+            std::string::npos);
+  context.task.library = true;
+  EXPECT_NE(BuildIdeaRequest(context)->messages[0].text.find("except batched matrix products"),
+            std::string::npos);
+}
+
+TEST(DescribeTried, TheBestImplementationStandsAtTheEnd) {
+  TriedIdea tried;
+  tried.title = "Tiles";
+  tried.outcome = TriedIdea::Outcome::kWin;
+  tried.gain = 1.5;
+  tried.note = "wrong_result";
+  tried.best = "r1.i2.b1, 812.3 us, 96 registers";
+  EXPECT_TRUE(
+      DescribeTried(tried).ends_with("win, 1.50x; wrong_result; best r1.i2.b1, 812.3 us, "
+                                     "96 registers"))
+      << DescribeTried(tried);
+}
+
+TEST(DescribeKernel, SaysWhatTheFloorIsAndEachKernelsResources) {
+  KernelFacts kernel;
+  kernel.floor = Microseconds(511);
+  kernel.kernels = {"kernel first: 40 registers", "kernel second: 96 registers"};
+  const std::string text = DescribeKernel(kernel);
+  EXPECT_NE(text.find("floor: 511.000 us (the larger of the least bytes"), std::string::npos);
+  EXPECT_NE(text.find("kernel first: 40 registers\nkernel second: 96 registers"),
+            std::string::npos);
+}
+
 TEST(DescribeTask, ScoredCasesComeFirstWithShapesAndOddInputs) {
   const auto whole = seeds::LoadTask(ShareFolder("tasks"), "layernorm");
   ASSERT_TRUE(whole) << whole.error().message;

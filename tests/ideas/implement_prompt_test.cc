@@ -42,6 +42,16 @@ TEST(ImplementPrompt, CarriesIdeaParentRulesAndReplyForm) {
   }
 }
 
+// A model that reads of steps it may not use writes them.
+TEST(ImplementPrompt, LibraryStepsAreExplainedOnlyWhereTheTaskPermitsThem) {
+  ImplementContext context = Context();
+  EXPECT_EQ(BuildImplementRequest(context)->messages[0].text.find("\"library\""),
+            std::string::npos);
+  context.task.library = true;
+  EXPECT_NE(BuildImplementRequest(context)->messages[0].text.find("{\"library\": \"gemm\""),
+            std::string::npos);
+}
+
 // Siblings must be the same text, so that a provider's prompt cache serves all but the first.
 TEST(ImplementPrompt, SiblingsDifferByTheSeedAlone) {
   ImplementContext other = Context();

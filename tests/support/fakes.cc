@@ -160,13 +160,13 @@ Result<eval::PairOutcome> FakeDevice::TimePair(const eval::PairRequest& request)
   pair.base.assign(10, times[0]);
   pair.challenger.assign(10, times[1]);
   pair.ratio = times[1] / times[0];
-  pair.mean_delta = pair.ratio - 1;
+  pair.median_delta = pair.ratio - 1;
   pair.delta_stderr = pair_noise;
   using Result = eval::PairOutcome::Result;
   const double least = std::max(0.005, 2 * pair_noise);
-  pair.result = pair.mean_delta < -least  ? Result::kFaster
-                : pair.mean_delta > least ? Result::kSlower
-                                          : Result::kTie;
+  pair.result = pair.median_delta < -least  ? Result::kFaster
+                : pair.median_delta > least ? Result::kSlower
+                                            : Result::kTie;
   return pair;
 }
 
