@@ -64,9 +64,7 @@ struct Connection::Packer {
 };
 
 Connection::Connection(SQLite::Database database, std::filesystem::path file)
-    : database_(std::move(database)),
-      file_(std::move(file)),
-      packer_(std::make_unique<Packer>()) {}
+    : database_(std::move(database)), file_(std::move(file)), packer_(std::make_unique<Packer>()) {}
 
 Connection::~Connection() = default;
 

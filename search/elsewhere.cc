@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "search/candidate.h"
+#include "search/promote.h"
 
 namespace grove::search {
 namespace {
@@ -164,11 +165,14 @@ Result<std::vector<eval::PackagedProgram>> IncumbentsOf(results::Store& store,
                                                         const results::RunData& data,
                                                         std::size_t most) {
   std::vector<const results::CandidateRow*> rows;
-  // In order of place: the first has won its contests.
+  // First whom the round's winners will challenge, then the frontier in order of place.
+  if (!data.rounds.empty()) rows.push_back(ChampionBefore(data, data.rounds.back().id));
   for (const results::FrontierRow& row : data.frontier) {
-    if (row.round == data.frontier.back().round) rows.push_back(data.Find(row.candidate));
+    if (row.round != data.frontier.back().round) continue;
+    const results::CandidateRow* kernel = data.Find(row.candidate);
+    if (std::find(rows.begin(), rows.end(), kernel) == rows.end()) rows.push_back(kernel);
   }
-  if (rows.empty()) rows.push_back(data.Seed());
+  if (data.frontier.empty() && rows.empty()) rows.push_back(data.Seed());
   std::erase_if(rows, [](const auto* row) { return row == nullptr || !results::ScoreOf(*row); });
   if (rows.size() > most) rows.resize(most);
   std::vector<eval::PackagedProgram> programs;

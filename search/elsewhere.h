@@ -78,8 +78,9 @@ class Elsewhere {
   std::map<Hash, eval::PackagedProgram> awaited_;  // GUARDED_BY(mutex_)
 };
 
-// The kernels that new ones have to beat, at most `most`: the last frontier's in order of place,
-// the seed before there is one. None while nothing has a time.
+// The kernels that new ones have to beat, at most `most`: first whom the last round's winners will
+// challenge (ChampionBefore), then the last frontier's in order of place, the seed before there is
+// one. None while nothing has a time.
 Result<std::vector<eval::PackagedProgram>> IncumbentsOf(results::Store& store,
                                                         const results::RunData& data,
                                                         std::size_t most);

@@ -27,23 +27,6 @@ bool Measured(const CandidateRow& row) {
 
 double Score(const CandidateRow& row) { return results::ScoreOf(row)->count(); }
 
-// The best of the rounds before `round`, as they left it.
-const CandidateRow* Incumbent(const RunData& data, RoundId round) {
-  std::set<CandidateId> losers;
-  for (const PromotionRow& contest : data.promotions) {
-    const CandidateRow* challenger = data.Find(contest.challenger);
-    if (challenger != nullptr && challenger->round != round) {
-      losers.insert(results::LoserOf(contest));
-    }
-  }
-  const CandidateRow* best = nullptr;
-  for (const CandidateRow& row : data.candidates) {
-    if (row.round == round || !Measured(row) || losers.contains(row.id)) continue;
-    if (best == nullptr || Score(row) < Score(*best)) best = &row;
-  }
-  return best;
-}
-
 const PromotionRow* Met(const RunData& data, CandidateId challenger, CandidateId incumbent) {
   for (const PromotionRow& contest : data.promotions) {
     if (contest.challenger == challenger && contest.incumbent == incumbent) return &contest;
@@ -103,9 +86,25 @@ Result<std::optional<bool>> Contest(const PromoteParts& parts, const CandidateRo
 
 }  // namespace
 
+const CandidateRow* ChampionBefore(const RunData& data, RoundId round) {
+  std::set<CandidateId> losers;
+  for (const PromotionRow& contest : data.promotions) {
+    const CandidateRow* challenger = data.Find(contest.challenger);
+    if (challenger != nullptr && challenger->round != round) {
+      losers.insert(results::LoserOf(contest));
+    }
+  }
+  const CandidateRow* best = nullptr;
+  for (const CandidateRow& row : data.candidates) {
+    if (row.round == round || !Measured(row) || losers.contains(row.id)) continue;
+    if (best == nullptr || Score(row) < Score(*best)) best = &row;
+  }
+  return best;
+}
+
 Status PromoteWinners(const PromoteParts& parts, RoundId round, const std::stop_token& stop) {
   const RunData& data = parts.tree.data();
-  const CandidateRow* champion = Incumbent(data, round);
+  const CandidateRow* champion = ChampionBefore(data, round);
   if (champion == nullptr) return {};
   std::vector<const CandidateRow*> challengers;
   for (auto row = data.candidates.rbegin(); row != data.candidates.rend(); ++row) {

@@ -22,6 +22,11 @@ namespace grove::search {
 // A round has so many contests at most: its fastest, and those that tie with it by their scores.
 inline constexpr int kMostContests = 3;
 
+// Whom the winners of `round` challenge: the best measured of all other rounds, those that lost a
+// contest apart; nullptr where there is none. Not always in the frontier: a kernel that ties with
+// it and is simpler may stand there in its place.
+const results::CandidateRow* ChampionBefore(const results::RunData& data, RoundId round);
+
 struct PromoteParts {
   RunTree& tree;
   eval::ComparePrograms compare;

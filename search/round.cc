@@ -328,8 +328,8 @@ struct Round::Impl {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
     SharedPrompt& prompt = *slot->prompt;
     std::call_once(prompt.once, [&] {
-      prompt.request = parts.prompts.ForImplementation(parent, slot->idea, slot->branch,
-                                                       HintsFor(slot->place));
+      prompt.request =
+          parts.prompts.ForImplementation(parent, slot->idea, slot->branch, HintsFor(slot->place));
     });
     if (!prompt.request) return Set(prompt.request.error());
     llm::Request request = *prompt.request;

@@ -179,10 +179,16 @@ Status Search::Impl::EnsureSeed() {
   auto id = tree->RecordSeed(draft);
   if (!id) return Failure(std::move(id.error()));
   if (tree->data().Find(*id)->status != CandidateStatus::kEvaluated) {
+    parts.observer.Line("evaluating the task's own kernel, the seed");
     auto evaluation = EvaluateHereOrThere("seed", *program);
     if (!evaluation) return Fail(std::move(evaluation.error()), "evaluating the seed");
     if (!*evaluation) return Awaited();
     if (auto done = tree->Conclude(*id, ToRow(**evaluation)); !done) return done;
+    if (const auto time = results::ScoreOf(*tree->data().Seed())) {
+      parts.observer.Line(
+          fmt::format("  {:<10} {}", "seed",
+                      results::FormatTime(*time, tree->data().Seed()->evaluation->score_kind)));
+    }
   }
   const CandidateRow& seed = *tree->data().Seed();
   if (!results::ScoreOf(seed)) {

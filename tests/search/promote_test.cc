@@ -287,6 +287,23 @@ TEST_F(PromoteWinnersTest, WhatCannotBeProfiledGoesOnWithout) {
   }));
 }
 
+// A package must carry it, or the other machine cannot measure a winner beside it.
+TEST(ContestOrderTest, TheFastestIsChallengedAlsoWhereASimplerOneHasItsPlaceInTheFrontier) {
+  testing::RunBuilder run(1000);
+  run.Round(1);
+  run.Add("simple", "seed", "one", 505);
+  run.Add("fast", "seed", "two", 500);
+  run.data().frontier.push_back({RoundId(1), run.data().FindCandidate("simple")->id, 1,
+                                 results::FrontierKind::kFastest, "ties with fast"});
+  run.Round(2);
+  run.Add("late", "simple", "three", 400);
+  for (CandidateRow& row : run.data().candidates) {
+    row.evaluation->score_kind = results::TimeKind::kMeasured;
+  }
+  ASSERT_NE(ChampionBefore(run.data(), RoundId(2)), nullptr);
+  EXPECT_EQ(ChampionBefore(run.data(), RoundId(2))->name, "fast");
+}
+
 TEST(ContestOrderTest, TheLoserStandsBehindItsWinnerWhateverTheScoresSay) {
   testing::RunBuilder run(1000);
   run.Round(1);
