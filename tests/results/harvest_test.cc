@@ -351,6 +351,23 @@ TEST_F(HarvestTest, AnUnknownKindOrClassIsRefusedWithTheKnownOnes) {
   EXPECT_THAT(Harvest({runs_ / "a"}, options_).error().message, HasSubstr("fp32"));
 }
 
+TEST_F(HarvestTest, AHalfDeletedRunIsNamedAndNothingIsWritten) {
+  // The folder without its store.
+  std::filesystem::create_directories(runs_ / "gone" / "control");
+  auto report = Harvest({runs_ / "a", runs_ / "gone"}, options_);
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, HasSubstr("gone"));
+  EXPECT_FALSE(std::filesystem::exists(options_.output / "nodes.jsonl"));
+  // The store cut in the middle.
+  std::filesystem::create_directories(runs_ / "cut");
+  std::filesystem::copy_file(runs_ / "a" / "run.db", runs_ / "cut" / "run.db");
+  std::filesystem::resize_file(runs_ / "cut" / "run.db", 5000);
+  report = Harvest({runs_ / "a", runs_ / "cut"}, options_);
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, HasSubstr("cut"));
+  EXPECT_FALSE(std::filesystem::exists(options_.output / "nodes.jsonl"));
+}
+
 TEST_F(HarvestTest, ARunThatIsBeingWrittenIsHarvestedAsFarAsItIs) {
   auto store = Create("open");
   auto seed = store->RecordSeed({0, "// seed", "{}", HashText("seed")});

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "results/harvest/harvest.h"
 #include "tests/results/sample_run.h"
 
 namespace grove::results {
@@ -108,6 +109,24 @@ TEST_F(SchemaTest, AnOldRunIsReadWithoutBeingChanged) {
     database.exec(kOldRun);
   }
   EXPECT_EQ(Load("old").run.reason, "why");
+  SQLite::Database database(file.string(), SQLite::OPEN_READONLY);
+  EXPECT_EQ(Version(database), 1);
+}
+
+TEST_F(SchemaTest, AnOldRunIsHarvestedWithoutBeingChanged) {
+  const auto file = MakeOld("old", 1);
+  {
+    SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+    database.exec(kOldRun);
+  }
+  HarvestOptions options;
+  options.output = runs_ / "data";
+  const auto report = Harvest({runs_ / "old"}, options);
+  ASSERT_TRUE(report) << report.error().message;
+  std::ifstream nodes(options.output / "nodes.jsonl");
+  std::string line;
+  ASSERT_TRUE(std::getline(nodes, line));
+  EXPECT_NE(line.find("\"seed\""), std::string::npos) << line;
   SQLite::Database database(file.string(), SQLite::OPEN_READONLY);
   EXPECT_EQ(Version(database), 1);
 }
