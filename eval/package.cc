@@ -124,6 +124,7 @@ template <typename A>
 void Fields(A& a, KernelRecord& k) {
   a("case", k.case_name);
   a("entry", k.entry);
+  a.Later("dynamic_shared", k.dynamic_shared);
 }
 template <typename A>
 void Fields(A& a, Evaluation& e) {
@@ -148,7 +149,7 @@ void Fields(A& a, PairOutcome& p) {
   a("base_ns", p.base);
   a("challenger_ns", p.challenger);
   a("ratio", p.ratio);
-  a("median_delta", p.median_delta);
+  a.Later("median_delta", p.median_delta, "mean_delta");  // the contest of older versions
   a("delta_stderr", p.delta_stderr);
   a("result", p.result);
   a("gpu_uuid", p.gpu_uuid);
@@ -293,6 +294,10 @@ class Writer {
   void operator()(const char* key, T& value) {
     json_[key] = Value(value);
   }
+  template <typename T>
+  void Later(const char* key, T& value, const char* = nullptr) {
+    (*this)(key, value);
+  }
   Json Take() { return std::move(json_); }
 
  private:
@@ -367,6 +372,13 @@ class JsonReader {
     const std::string where = path_.empty() ? key : path_ + "." + key;
     if (at == json_.end()) return Bad(where, "to be there");
     Get(*at, where, value);
+  }
+  // A field that files of older versions lack, or have as `older`: a run keeps its results for
+  // good.
+  template <typename T>
+  void Later(const char* key, T& value, const char* older = nullptr) {
+    if (json_.contains(key)) return (*this)(key, value);
+    if (older != nullptr && json_.contains(older)) (*this)(older, value);
   }
 
  private:

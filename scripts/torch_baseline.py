@@ -182,7 +182,7 @@ def of_folder(folder, grove):
         raise SystemExit(f"torch_baseline: {done.stderr.strip()[-300:]}")
     imported = os.path.exists(os.path.join(folder, "problem.json"))
     task = json.loads(done.stdout)
-    return {"cases": [{**case, "task": name, "folder": folder if imported else None,
+    return {"cases": [{**case, "task": name, "case": case["name"], "folder": folder if imported else None,
                        "allow_tf32": case.get("demanded_class", task["demanded_class"]) not in (
                            "fp64", "fp32")}
                       for case in task["cases"] if case["role"] == "scored"]}

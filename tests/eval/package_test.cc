@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zstd.h>
 
 #include "codegen/program.h"
 #include "tests/support/fakes.h"
@@ -134,6 +135,32 @@ TEST(PackageTest, AResultComesBackAsItWasNumbersThatAreNoneIncluded) {
   EXPECT_EQ(back->baselines.at(0).low, Nanoseconds(8));
   EXPECT_FALSE(back->baselines.at(0).high);
   EXPECT_EQ(Encode(*back), file);
+}
+
+// A run keeps its results for good, and a resumed search reads those of its first rounds again.
+TEST(PackageTest, AResultOfAnOlderVersionCanStillBeRead) {
+  PackageResult result = ResultOf();
+  result.contests[0].pairs[0].outcome.median_delta = -0.25;
+  result.evaluations[0].evaluation.kernels[0].dynamic_shared = 2048;
+  const std::string file = Encode(result);
+  EXPECT_EQ(DecodeResult(file)->evaluations[0].evaluation.kernels[0].dynamic_shared, 2048);
+  const std::string packed = file.substr(file.find('\n') + 1 + 33);
+  std::string text(ZSTD_getFrameContentSize(packed.data(), packed.size()), '\0');
+  ASSERT_EQ(ZSTD_decompress(text.data(), text.size(), packed.data(), packed.size()), text.size());
+  const auto replace = [&](const std::string& old, const std::string& by) {
+    const auto at = text.find(old);
+    ASSERT_NE(at, std::string::npos) << old;
+    text.replace(at, old.size(), by);
+  };
+  replace("\"median_delta\"", "\"mean_delta\"");
+  replace("\"dynamic_shared\":2048", "\"other\":0");
+  std::string again(ZSTD_compressBound(text.size()), '\0');
+  again.resize(ZSTD_compress(again.data(), again.size(), text.data(), text.size(), 3));
+  const auto back =
+      DecodeResult(file.substr(0, file.find('\n') + 1) + HashText(again).Hex() + "\n" + again);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(back->contests[0].pairs[0].outcome.median_delta, -0.25);
+  EXPECT_EQ(back->evaluations[0].evaluation.kernels[0].dynamic_shared, 0);
 }
 
 TEST(PackageTest, EveryCutAndEveryFlippedByteIsFound) {
