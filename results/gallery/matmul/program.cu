@@ -10,10 +10,11 @@ constexpr u32 kImage = 2 * kPart;   // hi, lo
 constexpr u32 kStage = 3 * kImage;  // a, left half of b, right half of b
 constexpr int kStages = 4;
 
-// Images of 128 rows (or columns of b) x 32 k: x = (hi + lo / 2048) * scale, scale a power of two of the image;
-// images of a first, then those of b. The scale is -1 if a value would keep too few bits.
+// Images of 128 rows (or columns of b) x 32 k: x = (hi + lo) * scale, scale a power of two of the image;
+// images of a first, then those of b. With the peak at 2^14 .. 2^15 values from 2^-2 keep 22 bits, smaller ones an error
+// below 2^-25 (2^-39 of the peak). The scale is -1 if more than 1 in 256 of the nonzero values is below 2^-2.
 extern "C" __global__ void __launch_bounds__(256) split(const tensor::a* a, const tensor::b* b, __half* parts, float* scales) {
-  __shared__ u32 peaks[8];
+  __shared__ u32 peaks[8], tallies[8];
   int block = blockIdx.x;
   char* image = reinterpret_cast<char*>(parts) + static_cast<size_t>(block) * kImage;
   const bool left = block < kTilesM * kSteps;
@@ -42,7 +43,8 @@ extern "C" __global__ void __launch_bounds__(256) split(const tensor::a* a, cons
 #pragma unroll
   for (int i = 0; i < 8; ++i) peak = max(peak, peaks[i]);
   const int exponent = static_cast<int>(peak >> 23);
-  int bad = peak != 0 && (exponent < 80 || exponent > 187);
+  const bool bad = peak != 0 && (exponent < 80 || exponent > 187);
+  u32 tally = 0;  // nonzero values, and small ones in the upper half
   const float scale = peak == 0 || bad ? 1.0f : __uint_as_float((268 - exponent) << 23);  // peak to 2^14 .. 2^15
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -51,10 +53,11 @@ extern "C" __global__ void __launch_bounds__(256) split(const tensor::a* a, cons
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const float x = v[i][2 * j] * scale, y = v[i][2 * j + 1] * scale;
-      bad |= (x != 0.0f && fabsf(x) < 3.8e-6f) || (y != 0.0f && fabsf(y) < 3.8e-6f);
+      if (x != 0.0f) tally += fabsf(x) < 0.25f ? 0x10001u : 1u;
+      if (y != 0.0f) tally += fabsf(y) < 0.25f ? 0x10001u : 1u;
       const __half2 h = __floats2half2_rn(x, y);
       const float2 f = __half22float2(h);
-      const __half2 l = __floats2half2_rn((x - f.x) * 2048.0f, (y - f.y) * 2048.0f);
+      const __half2 l = __floats2half2_rn(x - f.x, y - f.y);
       hi[j] = *reinterpret_cast<const u32*>(&h);
       lo[j] = *reinterpret_cast<const u32*>(&l);
     }
@@ -62,8 +65,15 @@ extern "C" __global__ void __launch_bounds__(256) split(const tensor::a* a, cons
     *reinterpret_cast<uint4*>(image + offset) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
     *reinterpret_cast<uint4*>(image + kPart + offset) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
   }
-  bad = __syncthreads_or(bad);
-  if (threadIdx.x == 0) scales[blockIdx.x] = bad ? -1.0f : 1.0f / scale;
+  tally = __reduce_add_sync(0xffffffffu, tally);
+  if ((threadIdx.x & 31) == 0) tallies[threadIdx.x >> 5] = tally;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    u32 some = 0, small = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) { some += tallies[i] & 0xffffu; small += tallies[i] >> 16; }
+    scales[blockIdx.x] = bad || small * 256 > some ? -1.0f : 1.0f / scale;
+  }
 }
 
 __device__ __forceinline__ u64 Describe(u32 address) {  // K-major, 64-byte swizzle, 8 rows = 512 bytes
@@ -166,58 +176,68 @@ product(const __half* parts, const float* scales, const tensor::a* a, const tens
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    float sum[4][32], d[32], e[32];  // d: cross products, e: hi * hi
+    float sum[4][32], acc[2][32];
 #pragma unroll
-    for (int i = 0; i < 32; ++i) { sum[0][i] = sum[1][i] = sum[2][i] = sum[3][i] = 0.0f; d[i] = e[i] = 0.0f; }
+    for (int i = 0; i < 32; ++i) { sum[0][i] = sum[1][i] = sum[2][i] = sum[3][i] = 0.0f; acc[0][i] = acc[1][i] = 0.0f; }
     const u32 line = ((group - 1) * 64 + ((tid >> 5) & 3) * 16 + (lane & 15)) * 64;
+    constexpr int kGroup = kSteps % 4 == 0 ? 4 : kSteps % 2 == 0 ? 2 : 1;  // steps without a pause
+    u32 ah[2][2][4], al[2][2][4];  // the running batch still reads the fragments of the step before
     int slot = 0;
     u32 parity = 0;
-    for (int step = 0; step < kSteps; ++step) {
-      Wait(full + 8 * slot, parity);
-      const u32 stage = base + slot * kStage;
-      u32 ah[2][4], al[2][4];
+#pragma unroll 1
+    for (int step = 0; step < kSteps; step += kGroup) {
+      float f[2] = {0.0f, 0.0f}, last = 0.0f;
 #pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const u32 from = stage + line + (((2 * k + (lane >> 4)) ^ ((lane >> 1) & 3)) << 4);
-        Load(ah[k], from);
-        Load(al[k], from + kPart);
-      }
-      const u64 db = Describe(stage + kImage);
-      const float f[2] = {factor[0][step], factor[1][step]};
+      for (int g = 0; g < kGroup; ++g) {
+        Wait(full + 8 * slot, parity);
+        const u32 stage = base + slot * kStage;
 #pragma unroll
-      for (int q = 0; q < 4; ++q) {
-        const u64 bh = db + (q >> 1) * (kImage / 16) + (q & 1) * 256, bl = bh + kPart / 16;
-        Pin(d);
-        FENCE;
-        Multiply(d, al[0], bh, 0);
-        Multiply(d, al[1], bh + 2, 1);
-        Multiply(d, ah[0], bl, 1);
-        Multiply(d, ah[1], bl + 2, 1);
-        COMMIT;
-        if (q > 0) {
-          AWAIT(1);
-          Pin(e);
-#pragma unroll
-          for (int i = 0; i < 32; ++i) sum[q - 1][i] = fmaf(e[i], f[(q - 1) >> 1], sum[q - 1][i]);
+        for (int k = 0; k < 2; ++k) {
+          const u32 from = stage + line + (((2 * k + (lane >> 4)) ^ ((lane >> 1) & 3)) << 4);
+          Load(al[g & 1][k], from + kPart);
+          Load(ah[g & 1][k], from);
         }
-        Pin(e);
-        FENCE;
-        Multiply(e, ah[0], bh, 0);
-        Multiply(e, ah[1], bh + 2, 1);
-        COMMIT;
-        AWAIT(1);
-        Pin(d);
-        const float small = f[q >> 1] * (1.0f / 2048.0f);
+        const u64 db = Describe(stage + kImage);
+        last = f[1];
+        f[0] = factor[0][step + g];
+        f[1] = factor[1][step + g];
 #pragma unroll
-        for (int i = 0; i < 32; ++i) sum[q][i] = fmaf(d[i], small, sum[q][i]);
+        for (int q = 0; q < 4; ++q) {
+          const u64 bh = db + (q >> 1) * (kImage / 16) + (q & 1) * 256, bl = bh + kPart / 16;
+          Pin(acc[q & 1]);
+          FENCE;
+          Multiply(acc[q & 1], al[g & 1][0], bh, 0);
+          Multiply(acc[q & 1], al[g & 1][1], bh + 2, 1);
+          Multiply(acc[q & 1], ah[g & 1][0], bl, 1);
+          Multiply(acc[q & 1], ah[g & 1][1], bl + 2, 1);
+          Multiply(acc[q & 1], ah[g & 1][0], bh, 1);
+          Multiply(acc[q & 1], ah[g & 1][1], bh + 2, 1);
+          COMMIT;
+          if (q > 0) {
+            AWAIT(1);
+            Pin(acc[(q - 1) & 1]);
+#pragma unroll
+            for (int i = 0; i < 32; ++i) sum[q - 1][i] = fmaf(acc[(q - 1) & 1][i], f[(q - 1) >> 1], sum[q - 1][i]);
+          } else if (g > 0) {
+            AWAIT(1);
+            Pin(acc[1]);
+            __syncwarp();
+            const int before = slot == 0 ? kStages - 1 : slot - 1;  // has been read
+            if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(empty + 8 * before) : "memory");
+#pragma unroll
+            for (int i = 0; i < 32; ++i) sum[3][i] = fmaf(acc[1][i], last, sum[3][i]);
+          }
+        }
+        if (g == kGroup - 1) {
+          AWAIT(0);
+          Pin(acc[1]);
+          __syncwarp();
+          if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(empty + 8 * slot) : "memory");
+#pragma unroll
+          for (int i = 0; i < 32; ++i) sum[3][i] = fmaf(acc[1][i], f[1], sum[3][i]);
+        }
+        if (++slot == kStages) { slot = 0; parity ^= 1; }
       }
-      AWAIT(0);
-      Pin(e);
-#pragma unroll
-      for (int i = 0; i < 32; ++i) sum[3][i] = fmaf(e[i], f[1], sum[3][i]);
-      __syncwarp();
-      if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(empty + 8 * slot) : "memory");
-      if (++slot == kStages) { slot = 0; parity ^= 1; }
     }
     const int row = tileM * 128 + (group - 1) * 64 + ((tid >> 5) & 3) * 16 + (lane >> 2);
     float* out = reinterpret_cast<float*>(c) + static_cast<size_t>(row) * dim::N + tileN * 256 + (lane & 3) * 2;

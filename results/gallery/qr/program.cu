@@ -1,4 +1,4 @@
-// traits: op=qr strategy=left_looking_fp16_vy_c2w2
+// traits: op=qr strategy=left_looking_fp16_v_tmma_warps4x2
 constexpr int n = dim::n;
 constexpr unsigned kFull = 0xffffffffu;
 
@@ -19,6 +19,15 @@ __device__ __forceinline__ float Inverse(float x) {
   float y;
   asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+__device__ __forceinline__ float2 Load2(const float* m, int r, int c) {
+  if (r < n && c < n) return *(const float2*)(m + r * n + c);
+  return make_float2(0.0f, 0.0f);
+}
+// Named barrier of a part of the block's warps.
+__device__ __forceinline__ void Meet(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 struct Scratch {
@@ -167,55 +176,57 @@ __device__ __forceinline__ unsigned Low(float x, float y, unsigned hi) {
   return Pack(x - hx, y - hy);
 }
 
-// Rows of 128 bytes: 32 halves of V (or a high part), 32 of Y (or the low part), swapped by row & 7.
+// Rows of 128 bytes (32 halves, high parts and low parts, or 32 floats), pieces swapped by row & 7.
 __device__ __forceinline__ int At(int row, int piece) {
   return row * 128 + ((piece ^ (row & 7)) << 4);
 }
+// Rows of 64 bytes: 32 halves of V.
+__device__ __forceinline__ int AtV(int row, int piece) {
+  return row * 64 + ((piece ^ ((row >> 1) & 3)) << 4);
+}
 
-// Strip of 32 columns as C^T: tile = w + 8 s of 16 rows; c[s][4 rr + q] is row 2 t + (rr & 1) +
-// 8 (rr >> 1) of the tile and column 4 g + q. W'^T = C^T Y, this warp's rows.
-__device__ __forceinline__ void Product1(const float (&c)[4][16], unsigned vs, int first, int kt,
-                                         float* wp, int w, int lane) {
+// Strip of 32 columns as C^T. Warp (r, m) has the tiles r + 4 s of 16 rows and the columns 16 m .. 16 m + 15:
+// c[s][2 rr + q] is row 2 t + (rr & 1) + 8 (rr >> 1) of the tile and column 16 m + 2 g + q.
+// W^T = C^T V, this warp's rows of V and columns of C; row 16 m + g + 8 q of W'^T is column 16 m + 2 g + q.
+__device__ __forceinline__ void Product1(const float (&c)[8][8], unsigned vs, int first, int kt,
+                                         float* wp, int r, int m, int lane) {
   const int g = lane >> 2, t = lane & 3;
+  float acc[4][4] = {};
+  const unsigned base0 = vs + AtV(lane & 15, lane >> 4);
+  const unsigned base1 = vs + AtV(lane & 15, 2 + (lane >> 4));
 #pragma unroll
-  for (int hh = 0; hh < 2; ++hh) {
-    float acc[2][2][4] = {};
-    const unsigned base = vs + At(lane & 15, 4 + 2 * hh + (lane >> 4));
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const int tile = w + 8 * s;
-      if (tile >= first && tile < kt) {
-        unsigned b[4];
-        LdsmT(b, base + tile * 2048);
-#pragma unroll
-        for (int mt = 0; mt < 2; ++mt) {
-          const unsigned a[4] = {Pack(c[s][2 * mt], c[s][4 + 2 * mt]),
-                                 Pack(c[s][1 + 2 * mt], c[s][5 + 2 * mt]),
-                                 Pack(c[s][8 + 2 * mt], c[s][12 + 2 * mt]),
-                                 Pack(c[s][9 + 2 * mt], c[s][13 + 2 * mt])};
-          const unsigned l[4] = {Low(c[s][2 * mt], c[s][4 + 2 * mt], a[0]),
-                                 Low(c[s][1 + 2 * mt], c[s][5 + 2 * mt], a[1]),
-                                 Low(c[s][8 + 2 * mt], c[s][12 + 2 * mt], a[2]),
-                                 Low(c[s][9 + 2 * mt], c[s][13 + 2 * mt], a[3])};
-#pragma unroll
-          for (int u = 0; u < 2; ++u) {
-            float(&d)[4] = acc[mt][u];
-            Mma(d[0], d[1], d[2], d[3], l, b[2 * u], b[2 * u + 1]);
-            Mma(d[0], d[1], d[2], d[3], a, b[2 * u], b[2 * u + 1]);
-          }
-        }
-      }
-    }
-#pragma unroll
-    for (int mt = 0; mt < 2; ++mt) {
+  for (int s = 0; s < 8; ++s) {
+    const int tile = r + 4 * s;
+    if (tile >= first && tile < kt) {
+      unsigned b0[4], b1[4];
+      LdsmT(b0, base0 + tile * 1024);
+      LdsmT(b1, base1 + tile * 1024);
+      const unsigned a[4] = {Pack(c[s][0], c[s][2]), Pack(c[s][1], c[s][3]),
+                             Pack(c[s][4], c[s][6]), Pack(c[s][5], c[s][7])};
+      const unsigned l[4] = {Low(c[s][0], c[s][2], a[0]), Low(c[s][1], c[s][3], a[1]),
+                             Low(c[s][4], c[s][6], a[2]), Low(c[s][5], c[s][7], a[3])};
 #pragma unroll
       for (int u = 0; u < 2; ++u) {
-        const int col = (8 * (2 * hh + u) + 2 * t) ^ ((g & 3) << 3);
-        float* p = wp + w * 1024 + (16 * mt + g) * 32 + col;
-        *(float2*)p = make_float2(acc[mt][u][0], acc[mt][u][1]);
-        *(float2*)(p + 256) = make_float2(acc[mt][u][2], acc[mt][u][3]);
+        float(&d)[4] = acc[u];
+        float(&e)[4] = acc[2 + u];
+        Mma(d[0], d[1], d[2], d[3], l, b0[2 * u], b0[2 * u + 1]);
+        Mma(e[0], e[1], e[2], e[3], l, b1[2 * u], b1[2 * u + 1]);
+      }
+#pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        float(&d)[4] = acc[u];
+        float(&e)[4] = acc[2 + u];
+        Mma(d[0], d[1], d[2], d[3], a, b0[2 * u], b0[2 * u + 1]);
+        Mma(e[0], e[1], e[2], e[3], a, b1[2 * u], b1[2 * u + 1]);
       }
     }
+  }
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int col = (8 * j + 2 * t) ^ ((g & 3) << 3);
+    float* p = wp + r * 1024 + (16 * m + g) * 32 + col;
+    *(float2*)p = make_float2(acc[j][0], acc[j][1]);
+    *(float2*)(p + 256) = make_float2(acc[j][2], acc[j][3]);
   }
 }
 // T = [T1, -T1 (V1^T V2) T2; 0, T2]: two warps make the blocks of 16, all threads the rest.
@@ -310,55 +321,60 @@ extern "C" __global__ void qr_simple(const float* a, float* h, float* tau) {
 
 // The panel's columns, each scaled by the power of two that brings its largest entry below 1 (p > 0);
 // the way back is left in cinv.
-__device__ __forceinline__ void LoadStrip(float (&c)[4][16], const float* src, int cb, int kt,
-                                          bool scaled, float* cm, float* cinv, int w, int lane) {
-  const int g = lane >> 2;
-  float m[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+__device__ __forceinline__ void LoadStrip(float (&c)[8][8], const float* src, int cb, int kt,
+                                          bool scaled, float* cm, float* cinv, int r, int m,
+                                          int lane) {
+  const int col = 16 * m + 2 * (lane >> 2);
+  float x0 = 0.0f, x1 = 0.0f;
 #pragma unroll
-  for (int s = 0; s < 4; ++s) {
-    const int tile = w + 8 * s;
+  for (int s = 0; s < 8; ++s) {
+    const int tile = r + 4 * s;
 #pragma unroll
     for (int rr = 0; rr < 4; ++rr) {
-      float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      if (tile < kt) v = Load4(src, 16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1), cb + 4 * g);
-      c[s][4 * rr] = v.x;
-      c[s][4 * rr + 1] = v.y;
-      c[s][4 * rr + 2] = v.z;
-      c[s][4 * rr + 3] = v.w;
-#pragma unroll
-      for (int q = 0; q < 4; ++q) m[q] = fmaxf(m[q], fabsf(c[s][4 * rr + q]));
+      float2 v = make_float2(0.0f, 0.0f);
+      if (tile < kt) v = Load2(src, 16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1), cb + col);
+      c[s][2 * rr] = v.x;
+      c[s][2 * rr + 1] = v.y;
     }
   }
   if (!scaled) return;
 #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    m[q] = fmaxf(m[q], __shfl_xor_sync(kFull, m[q], 1));
-    m[q] = fmaxf(m[q], __shfl_xor_sync(kFull, m[q], 2));
+  for (int s = 0; s < 8; ++s) {
+#pragma unroll
+    for (int rr = 0; rr < 4; ++rr) {
+      x0 = fmaxf(x0, fabsf(c[s][2 * rr]));
+      x1 = fmaxf(x1, fabsf(c[s][2 * rr + 1]));
+    }
   }
-  if ((lane & 3) == 0) *(float4*)(cm + w * 32 + 4 * g) = make_float4(m[0], m[1], m[2], m[3]);
+  x0 = fmaxf(x0, __shfl_xor_sync(kFull, x0, 1));
+  x0 = fmaxf(x0, __shfl_xor_sync(kFull, x0, 2));
+  x1 = fmaxf(x1, __shfl_xor_sync(kFull, x1, 1));
+  x1 = fmaxf(x1, __shfl_xor_sync(kFull, x1, 2));
+  if ((lane & 3) == 0) *(float2*)(cm + r * 32 + col) = make_float2(x0, x1);
   __syncthreads();
 #pragma unroll
-  for (int q = 0; q < 4; ++q) {
+  for (int q = 0; q < 2; ++q) {
     float x = 0.0f;
-    for (int i = 0; i < 8; ++i) x = fmaxf(x, cm[i * 32 + 4 * g + q]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x = fmaxf(x, cm[i * 32 + col + q]);
     const int e = min((int)(__float_as_uint(x) >> 23), 252);
     const float f = __uint_as_float((unsigned)(253 - e) << 23);
-    if (w == 0 && (lane & 3) == 0) cinv[4 * g + q] = __uint_as_float((unsigned)(e + 1) << 23);
+    if (r == 0 && (lane & 3) == 0) cinv[col + q] = __uint_as_float((unsigned)(e + 1) << 23);
 #pragma unroll
-    for (int s = 0; s < 4; ++s) {
+    for (int s = 0; s < 8; ++s) {
 #pragma unroll
-      for (int rr = 0; rr < 4; ++rr) c[s][4 * rr + q] *= f;
+      for (int rr = 0; rr < 4; ++rr) c[s][2 * rr + q] *= f;
     }
   }
 }
 
-// Minus the sum of the warps' parts.
+// Minus the sum of the four row groups' parts.
 __device__ __forceinline__ void Reduce(const float* wp, unsigned char* wb, int tid) {
   const int r = tid >> 3, v = tid & 7;
   const float* p = wp + r * 32 + ((4 * v) ^ ((r & 3) << 3));
   float o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const float4 x = *(const float4*)(p + i * 1024);
     o[0] -= x.x;
     o[1] -= x.y;
@@ -372,36 +388,35 @@ __device__ __forceinline__ void Reduce(const float* wp, unsigned char* wb, int t
 
 }
 
-// C^T += (-W'^T) V^T, W' in two terms, this warp's tiles.
-__device__ __forceinline__ void Product2(float (&c)[4][16], unsigned wb, unsigned vs, int first,
-                                         int kt, int w, int lane) {
-  unsigned wh[2][2][4], wl[2][2][4];
+// C^T += (-W'^T) V^T, W' in two terms, this warp's tiles and columns.
+__device__ __forceinline__ void Product2(float (&c)[8][8], unsigned wb, unsigned vs, int first,
+                                         int kt, int r, int m, int lane) {
+  unsigned wh[2][4], wl[2][4];
 #pragma unroll
-  for (int mt = 0; mt < 2; ++mt) {
-#pragma unroll
-    for (int ks = 0; ks < 2; ++ks) {
-      const int o = At(16 * mt + (lane & 15), 2 * ks + (lane >> 4));
-      Ldsm(wh[mt][ks], wb + o);
-      Ldsm(wl[mt][ks], wb + (o ^ 64));
-    }
+  for (int ks = 0; ks < 2; ++ks) {
+    const int o = At(16 * m + (lane & 15), 2 * ks + (lane >> 4));
+    Ldsm(wh[ks], wb + o);
+    Ldsm(wl[ks], wb + (o ^ 64));
   }
+  const unsigned base = vs + AtV(lane & 7, lane >> 3);
 #pragma unroll
-  for (int s = 0; s < 4; ++s) {
-    const int tile = w + 8 * s;
+  for (int s = 0; s < 8; ++s) {
+    const int tile = r + 4 * s;
     if (tile >= first && tile < kt) {
+      unsigned b[2][4];
+      Ldsm(b[0], base + tile * 1024);
+      Ldsm(b[1], base + tile * 1024 + 512);
 #pragma unroll
-      for (int u = 0; u < 2; ++u) {
-        unsigned b[4];
-        Ldsm(b, vs + tile * 2048 + At(8 * u + (lane & 7), lane >> 3));
+      for (int ks = 0; ks < 2; ++ks) {
 #pragma unroll
-        for (int ks = 0; ks < 2; ++ks) {
+        for (int u = 0; u < 2; ++u) {
+          Mma(c[s][4 * u], c[s][4 * u + 2], c[s][4 * u + 1], c[s][4 * u + 3], wl[ks],
+              b[u][2 * ks], b[u][2 * ks + 1]);
+        }
 #pragma unroll
-          for (int mt = 0; mt < 2; ++mt) {
-            float &d0 = c[s][8 * u + 2 * mt], &d1 = c[s][8 * u + 4 + 2 * mt];
-            float &d2 = c[s][8 * u + 2 * mt + 1], &d3 = c[s][8 * u + 5 + 2 * mt];
-            Mma(d0, d1, d2, d3, wl[mt][ks], b[2 * ks], b[2 * ks + 1]);
-            Mma(d0, d1, d2, d3, wh[mt][ks], b[2 * ks], b[2 * ks + 1]);
-          }
+        for (int u = 0; u < 2; ++u) {
+          Mma(c[s][4 * u], c[s][4 * u + 2], c[s][4 * u + 1], c[s][4 * u + 3], wh[ks],
+              b[u][2 * ks], b[u][2 * ks + 1]);
         }
       }
     }
@@ -410,83 +425,107 @@ __device__ __forceinline__ void Product2(float (&c)[4][16], unsigned wb, unsigne
 
 constexpr int kPanels = (n + 31) / 32;
 
-// V (half 0) or Y (half 1) of this warp's tiles, one commit group.
-__device__ __forceinline__ void Fetch(unsigned vs, const unsigned char* image, int half, int first,
-                                      int w, int lane) {
+// A panel's V, of 8 rows of each of this warp's tiles, and its T in fragments (all threads): one commit group.
+__device__ __forceinline__ void Fetch(unsigned dst, unsigned tdst, const unsigned char* image,
+                                      const unsigned char* timage, int first, int r, int m, int lane) {
+  const int o = 512 * m + lane * 16;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int tile = w + 8 * i;
-    if (tile >= first && tile < 2 * kPanels) {
-      const int o = tile * 2048 + At(lane >> 2, 4 * half + (lane & 3));
-      Copy16(vs + o, image + o);
-      Copy16(vs + o + 1024, image + o + 1024);
-    }
+  for (int i = 0; i < 8; ++i) {
+    const int tile = r + 4 * i;
+    if (tile >= first && tile < 2 * kPanels) Copy16(dst + tile * 1024 + o, image + tile * 1024 + o);
   }
+  if (first < 2 * kPanels) Copy16(tdst + threadIdx.x * 16, timage + threadIdx.x * 16);
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
+// -W'^T = (-W^T) T, one 16 x 8 tile a warp, three terms; in and out in two terms.
+__device__ __forceinline__ void ApplyT(unsigned wb, unsigned char* wt, const unsigned char* ts, int w,
+                                       int lane) {
+  const int mt = w >> 2, nt = w & 3;
+  const uint4 x = *(const uint4*)(ts + nt * 1024 + lane * 16);
+  const uint4 y = *(const uint4*)(ts + nt * 1024 + 512 + lane * 16);
+  const unsigned bh[4] = {x.x, x.y, x.z, x.w}, bl[4] = {y.x, y.y, y.z, y.w};
+  float d[4] = {}, e[4] = {};
+#pragma unroll
+  for (int ks = 0; ks < 2; ++ks) {
+    unsigned ah[4], al[4];
+    const int o = At(16 * mt + (lane & 15), 2 * ks + (lane >> 4));
+    Ldsm(ah, wb + o);
+    Ldsm(al, wb + (o ^ 64));
+    Mma(e[0], e[1], e[2], e[3], al, bh[2 * ks], bh[2 * ks + 1]);
+    Mma(d[0], d[1], d[2], d[3], ah, bh[2 * ks], bh[2 * ks + 1]);
+    Mma(e[0], e[1], e[2], e[3], ah, bl[2 * ks], bl[2 * ks + 1]);
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) d[i] += e[i];
+  const int at = At(16 * mt + (lane >> 2), nt) + 4 * (lane & 3);
+  const unsigned h0 = Pack(d[0], d[1]), h1 = Pack(d[2], d[3]);
+  *(unsigned*)(wt + at) = h0;
+  *(unsigned*)(wt + (at ^ 64)) = Low(d[0], d[1], h0);
+  *(unsigned*)(wt + at + 1024) = h1;
+  *(unsigned*)(wt + ((at + 1024) ^ 64)) = Low(d[2], d[3], h1);
+}
+
 extern "C" __global__ void __launch_bounds__(256, 2)
-qr_left(const float* a_in, float* h, float* tau, unsigned char* images) {
+qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned char* timages) {
+  // Two buffers of V (together the place of the panel in fp32), parts, W, W', two buffers of T.
   extern __shared__ __align__(1024) unsigned char smem[];
   float* const wp = (float*)(smem + 65536);
   unsigned char* const wb = smem + 98304;
-  unsigned char* const tb = smem + 102400;
-  float* const cm = (float*)(smem + 106496);
-  float* const cinv = (float*)(smem + 107520);
+  unsigned char* const wt = smem + 102400;
+  unsigned char* const ts = smem + 106496;
+  float* const cm = (float*)wt;
+  float* const cinv = (float*)(smem + 114688);
   Scratch& s = *(Scratch*)wp;
   const int tid = threadIdx.x, w = tid >> 5, lane = tid & 31, rg = lane >> 3, cg = lane & 7;
+  const int wr = w >> 1, wm = w & 1;  // rows and columns of the products
   constexpr int kt = 2 * kPanels, kNone = 1 << 20;
-  constexpr int kImage = kPanels * 32 * 128;
+  constexpr int kImage = kPanels * 32 * 64;
   const unsigned vs = Addr(smem);
   a_in += (size_t)blockIdx.x * n * n;
   h += (size_t)blockIdx.x * n * n;
   tau += (size_t)blockIdx.x * n;
   images += (size_t)blockIdx.x * kPanels * kImage;
+  timages += (size_t)blockIdx.x * kPanels * 4096;
 
 #pragma unroll 1
   for (int p = 0; p < kPanels; ++p) {
     const int j0 = 32 * p;
     {
-      float c[4][16];
-      LoadStrip(c, a_in, j0, kt, p > 0, cm, cinv, w, lane);
+      float c[8][8];
+      const int col = 16 * wm + 2 * (lane >> 2);
+      LoadStrip(c, a_in, j0, kt, p > 0, cm, cinv, wr, wm, lane);
 #pragma unroll 1
       for (int q = 0; q < p; ++q) {
-        const unsigned char* next = images + (q + 1) * kImage;
+        const unsigned now = vs + 32768 * (q & 1);
         const int first = q + 1 < p ? 2 * q + 2 : kNone;
-        asm volatile("cp.async.wait_group 1;" ::: "memory");  // Y; V may be on its way
-        __syncwarp();
-        Product1(c, vs, 2 * q, kt, wp, w, lane);
-        __syncwarp();
-        Fetch(vs, next, 1, first, w, lane);
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        Meet(1 + wr, 64);  // both warps of these tiles: V is there, the other buffer has been used
+        Fetch(vs + 32768 * ((q + 1) & 1), Addr(ts) + 4096 * ((q + 1) & 1), images + (q + 1) * kImage,
+              timages + (q + 1) * 4096, first, wr, wm, lane);
+        Product1(c, now, 2 * q, kt, wp, wr, wm, lane);
         __syncthreads();
         Reduce(wp, wb, tid);
-        asm volatile("cp.async.wait_group 1;" ::: "memory");  // V
         __syncthreads();
-        Product2(c, Addr(wb), vs, 2 * q, kt, w, lane);
-        __syncwarp();
-        Fetch(vs, next, 0, first, w, lane);
+        ApplyT(Addr(wb), wt, ts + 4096 * (q & 1), w, lane);
+        __syncthreads();
+        Product2(c, Addr(wt), now, 2 * q, kt, wr, wm, lane);
       }
-      float b[4] = {1.0f, 1.0f, 1.0f, 1.0f};
-      if (p > 0) {
-        const float4 x = *(const float4*)(cinv + 4 * (lane >> 2));
-        b[0] = x.x;
-        b[1] = x.y;
-        b[2] = x.z;
-        b[3] = x.w;
-      }
+      __syncthreads();  // both buffers become the panel's place
+      float2 b = make_float2(1.0f, 1.0f);
+      if (p > 0) b = *(const float2*)(cinv + col);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int tile = w + 8 * i;
+      for (int i = 0; i < 8; ++i) {
+        const int tile = wr + 4 * i;
         if (tile < kt) {
 #pragma unroll
           for (int rr = 0; rr < 4; ++rr) {
             const int r = 16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1);
-            const float4 v = make_float4(c[i][4 * rr] * b[0], c[i][4 * rr + 1] * b[1],
-                                         c[i][4 * rr + 2] * b[2], c[i][4 * rr + 3] * b[3]);
+            const float2 v = make_float2(c[i][2 * rr] * b.x, c[i][2 * rr + 1] * b.y);
             if (tile < 2 * p) {
-              Store4(h, r, j0 + 4 * (lane >> 2), v);
+              if (j0 + col < n) *(float2*)(h + r * n + j0 + col) = v;
             } else {
-              *(float4*)(smem + At(r, lane >> 2)) = v;
+              *(float2*)(smem + At(r, col >> 2) + 4 * (col & 2)) = v;
             }
           }
         }
@@ -519,66 +558,26 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images) {
           }
         }
         Store4(h, j0 + r, j0 + 4 * cg, make_float4(o[0], o[1], o[2], o[3]));
-        const uint2 hi = make_uint2(Pack(v[0], v[1]), Pack(v[2], v[3]));
-        const int at = At(r, cg >> 1) + (cg & 1) * 8;
-        *(uint2*)(smem + at) = hi;
-        *(uint2*)(smem + (at ^ 64)) = make_uint2(Low(v[0], v[1], hi.x), Low(v[2], v[3], hi.y));
+        *(uint2*)(images + p * kImage + AtV(j0 + r, cg >> 1) + (cg & 1) * 8) =
+            make_uint2(Pack(v[0], v[1]), Pack(v[2], v[3]));
       }
     }
     if (tid < 32 && j0 + tid < n) tau[j0 + tid] = s.tau[tid];
     if (p + 1 == kPanels) break;
     MakeT(s, wp + 4096, wp + 5120, tid);
-    {
-      const float4 t = *(const float4*)(wp + 4096 + tid * 4);
-      const uint2 hi = make_uint2(Pack(t.x, t.y), Pack(t.z, t.w));
-      const int at = At(tid >> 3, (tid & 7) >> 1) + (tid & 1) * 8;
-      *(uint2*)(tb + at) = hi;
-      *(uint2*)(tb + (at ^ 64)) = make_uint2(Low(t.x, t.y, hi.x), Low(t.z, t.w, hi.y));
-    }
-
-    __syncthreads();
-    // Y = V T by tiles, three terms; it takes the place of V's low half and both go to the image.
-    unsigned char* const image = images + p * kImage + j0 * 128;
-#pragma unroll 1
-    for (int tile = w; tile < 2 * ni; tile += 8) {
-      unsigned ah[2][4], al[2][4];
-      float d[4][4] = {};
-#pragma unroll
-      for (int ks = 0; ks < 2; ++ks) {
-        const int o = tile * 2048 + At(lane & 15, 2 * ks + (lane >> 4));
-        Ldsm(ah[ks], vs + o);
-        Ldsm(al[ks], vs + (o ^ 64));
-#pragma unroll
-        for (int hh = 0; hh < 2; ++hh) {
-          unsigned bh[4], bl[4];
-          const int e = At(16 * ks + (lane & 15), 2 * hh + (lane >> 4));
-          LdsmT(bh, Addr(tb) + e);
-          LdsmT(bl, Addr(tb) + (e ^ 64));
-#pragma unroll
-          for (int u = 0; u < 2; ++u) {
-            float(&y)[4] = d[2 * hh + u];
-            Mma(y[0], y[1], y[2], y[3], al[ks], bh[2 * u], bh[2 * u + 1]);
-            Mma(y[0], y[1], y[2], y[3], ah[ks], bl[2 * u], bl[2 * u + 1]);
-            Mma(y[0], y[1], y[2], y[3], ah[ks], bh[2 * u], bh[2 * u + 1]);
-          }
-        }
-      }
-      __syncwarp();
+    if (tid < 128) {  // T as the fragments of 4 tiles of 8 columns
+      const float* x = wp + 4096 + 64 * (lane & 3) + 8 * w + (lane >> 2);
+      unsigned hi[4], lo[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int o = tile * 2048 + At(lane >> 2, 4 + i) + 4 * (lane & 3);
-        *(unsigned*)(smem + o) = Pack(d[i][0], d[i][1]);
-        *(unsigned*)(smem + o + 1024) = Pack(d[i][2], d[i][3]);
+        hi[i] = Pack(x[256 * i], x[256 * i + 32]);
+        lo[i] = Low(x[256 * i], x[256 * i + 32], hi[i]);
       }
-      __syncwarp();
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int o = tile * 2048 + (lane + 32 * i) * 16;
-        *(uint4*)(image + o) = *(const uint4*)(smem + o);
-      }
+      uint4* const d = (uint4*)(timages + p * 4096 + w * 1024) + lane;
+      d[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+      d[32] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
     }
-    __syncthreads();  // the image can be read from now on
-    Fetch(vs, images, 1, 0, w, lane);
-    Fetch(vs, images, 0, 0, w, lane);
+    __syncthreads();  // V and T can be read from now on
+    Fetch(vs, Addr(ts), images, timages, 0, wr, wm, lane);
   }
 }

@@ -105,22 +105,22 @@ __device__ __forceinline__ void BulkStore(void* to, const void* from, unsigned b
 constexpr int kC = dim::N >= 8192 ? dim::N / 8192 : 1;  // float4 per lane and piece; two pieces per row
 constexpr int kPiece = kC * 32;
 
-extern "C" __global__ void __launch_bounds__(512, 1) softmax_ring(const tensor::x* x, tensor::y* y) {
+extern "C" __global__ void __launch_bounds__(512, 1) softmax_ring(const tensor::x* x, tensor::y* y, int* counter) {
   extern __shared__ __align__(128) float4 slots[];
   __shared__ unsigned long long full[16][2];
   __shared__ float2 pairs[2][32];
+  __shared__ int claimed[2];
   const int t = threadIdx.x, lane = t & 31, warp = t >> 5;
   const int rank = blockIdx.x & 1, first = blockIdx.x >> 1, stride = gridDim.x >> 1;
-  const int rows = (dim::M - first + stride - 1) / stride;
   const long long slice = (rank * 16 + warp) * (2 * kPiece);
   const float4* in = reinterpret_cast<const float4*>(x) + slice;
   float4* out = reinterpret_cast<float4*>(y) + slice;
   float4* own = slots + warp * 3 * kPiece;
   float4* staging = own + 2 * kPiece;
 
-  auto fetch = [&](int r, int p) {
-    if (r < rows) {
-      BulkLoad(own + p * kPiece, in + static_cast<long long>(first + r * stride) * (dim::N / 4) + p * kPiece,
+  auto fetch = [&](int row, int p) {
+    if (row < dim::M) {
+      BulkLoad(own + p * kPiece, in + static_cast<long long>(row) * (dim::N / 4) + p * kPiece,
                kPiece * 16, &full[warp][p]);
     }
   };
@@ -128,8 +128,8 @@ extern "C" __global__ void __launch_bounds__(512, 1) softmax_ring(const tensor::
     BarInit(&full[warp][0]);
     BarInit(&full[warp][1]);
     BarFence();
-    fetch(0, 0);
-    fetch(0, 1);
+    fetch(first, 0);
+    fetch(first, 1);
   }
   __syncwarp();
   ClusterArrive();
@@ -137,9 +137,13 @@ extern "C" __global__ void __launch_bounds__(512, 1) softmax_ring(const tensor::
 
   float4 v[2 * kC];
   float m = kLowest, factor = 0.0f;
-  // Step r writes row r - 1 (from r = 1 on) and takes row r (up to r = rows - 1).
-  for (int r = 0; r <= rows; ++r) {
-    float4* to = out + static_cast<long long>(first + (r - 1) * stride) * (dim::N / 4);
+  // Step r writes the row before (from r = 1 on), takes `row`, fetches `following`, and learns at its cluster
+  // barrier which row comes after that. The rows of a cluster grow; the first one from M on ends the loop.
+  int before = 0, row = first, following = first + stride;
+  for (int r = 0;; ++r) {
+    float4* to = out + static_cast<long long>(before) * (dim::N / 4);
+    int claim = 0;
+    if (rank == 0 && t == 0 && row < dim::M) claim = 2 * stride + atomicAdd(counter, 1);
     m = kLowest;
 #pragma unroll
     for (int p = 0; p < 2; ++p) {
@@ -152,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) softmax_ring(const tensor::
         __syncwarp();
         if (lane == 0) BulkStore(to + p * kPiece, staging, kPiece * 16);
       }
-      if (r < rows) {
+      if (row < dim::M) {
         BarWait(&full[warp][p], r & 1);
 #pragma unroll
         for (int k = 0; k < kC; ++k) {
@@ -160,10 +164,10 @@ extern "C" __global__ void __launch_bounds__(512, 1) softmax_ring(const tensor::
           m = fmaxf(m, Max4(v[p * kC + k]));
         }
         __syncwarp();  // the slot has been read by all lanes
-        if (lane == 0) fetch(r + 1, p);
+        if (lane == 0) fetch(following, p);
       }
     }
-    if (r == rows) break;
+    if (row >= dim::M) break;
     m = WarpMax(m);
     float s = 0.0f;
 #pragma unroll
@@ -176,9 +180,16 @@ extern "C" __global__ void __launch_bounds__(512, 1) softmax_ring(const tensor::
       cg::this_cluster().map_shared_rank(&pairs[0][0], lane)[(r & 1) * 32 + rank * 16 + warp] =
           make_float2(m, s);
     }
+    if (rank == 0 && warp == 0) {
+      claim = __shfl_sync(0xffffffffu, claim, 0);
+      if (lane < 2) cg::this_cluster().map_shared_rank(&claimed[0], lane)[r & 1] = claim;
+    }
     __syncwarp();
     ClusterArrive();
     ClusterWait();
+    before = row;
+    row = following;
+    following = claimed[r & 1];
     const float2 q = pairs[r & 1][lane];
     const float largest = WarpMax(q.x);
     const float sum = WarpSum(q.y * Ex2((q.x - largest) * kLog2e));
