@@ -7,7 +7,8 @@
 namespace grove::cuda {
 namespace {
 
-Nanoseconds Quantile(std::span<const Nanoseconds> sorted, double q) {
+template <typename T>
+T Quantile(std::span<const T> sorted, double q) {
   const double position = q * static_cast<double>(sorted.size() - 1);
   const auto low = static_cast<std::size_t>(position);
   const std::size_t high = std::min(low + 1, sorted.size() - 1);
@@ -108,9 +109,9 @@ Summary Summarise(std::span<const Nanoseconds> samples) {
   std::sort(sorted.begin(), sorted.end());
   summary.min = sorted.front();
   summary.max = sorted.back();
-  summary.q1 = Quantile(sorted, 0.25);
-  summary.median = Quantile(sorted, 0.5);
-  summary.q3 = Quantile(sorted, 0.75);
+  summary.q1 = Quantile<Nanoseconds>(sorted, 0.25);
+  summary.median = Quantile<Nanoseconds>(sorted, 0.5);
+  summary.q3 = Quantile<Nanoseconds>(sorted, 0.75);
   Running running;
   for (Nanoseconds sample : samples) running.Add(sample.count());
   summary.mean = Nanoseconds(running.mean());
@@ -149,8 +150,7 @@ constexpr double kMedianError = 1.2533;
 // REQUIRES: not empty.
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  return Quantile<double>(values, 0.5);
 }
 
 }  // namespace
