@@ -1,4 +1,5 @@
-// Names with a fixed meaning in a launch plan, and the spelling of its types. Internal to codegen/.
+// Names with a fixed meaning in a launch plan, and the spelling of its types: for whoever reads or
+// evaluates a plan's expressions.
 #pragma once
 
 #include <optional>

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <variant>
 
+#include "codegen/plan_names.h"
+
 namespace grove::eval {
 namespace {
 
@@ -43,10 +45,7 @@ class Prober {
               return static_cast<std::int64_t>(scalar.value);
             }
           }
-          if (name == "sm_count") return limits_.sm_count;
-          if (name == "max_shared") return limits_.max_shared;
-          if (name == "l2_bytes") return limits_.l2_bytes;
-          return std::nullopt;
+          return codegen::DeviceConstant(name, limits_);
         });
     if (!value) return std::nullopt;
     return *value;
