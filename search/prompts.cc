@@ -77,6 +77,34 @@ ideas::Idea IdeaOf(const IdeaRow& row) {
 
 namespace {
 
+// The kernels of the first timed case; those of the others differ by their dims only.
+std::vector<const results::KernelRow*> KernelsOf(const results::EvaluationRow& evaluation) {
+  std::vector<const results::KernelRow*> kernels;
+  for (const results::KernelRow& kernel : evaluation.kernels) {
+    if (kernel.case_name == evaluation.kernels.front().case_name) kernels.push_back(&kernel);
+  }
+  return kernels;
+}
+
+std::int64_t SharedOf(const results::KernelRow& kernel) {
+  return kernel.static_shared.value + kernel.dynamic_shared.value;
+}
+
+struct Resources {
+  std::int64_t registers = 0;  // per thread, of the kernel that takes most
+  std::int64_t spilled = 0;    // bytes, of all kernels
+  std::int64_t shared = 0;     // bytes per block, of the kernel that takes most
+};
+Resources ResourcesOf(const std::vector<const results::KernelRow*>& kernels) {
+  Resources used;
+  for (const results::KernelRow* kernel : kernels) {
+    used.registers = std::max(used.registers, kernel->registers);
+    used.spilled += kernel->spill_stores.value;
+    used.shared = std::max(used.shared, SharedOf(*kernel));
+  }
+  return used;
+}
+
 // "r2.i1.b2, 812.3 us, 96 registers, 32 bytes spilled, 48 KB shared, 3 launches".
 std::string DescribeBest(const CandidateRow& best) {
   std::string text = best.name;
@@ -84,17 +112,10 @@ std::string DescribeBest(const CandidateRow& best) {
     text += fmt::format(", {:.1f} us", time->count() / 1e3);
   }
   if (!best.evaluation || best.evaluation->kernels.empty()) return text;
-  const std::string& first = best.evaluation->kernels.front().case_name;
-  std::int64_t registers = 0, spilled = 0, shared = 0;
-  for (const results::KernelRow& kernel : best.evaluation->kernels) {
-    if (kernel.case_name != first) continue;
-    registers = std::max(registers, kernel.registers);
-    spilled += kernel.spill_stores.value;
-    shared = std::max(shared, kernel.static_shared.value + kernel.dynamic_shared.value);
-  }
-  text += fmt::format(", {} registers", registers);
-  if (spilled > 0) text += fmt::format(", {} bytes spilled", spilled);
-  if (shared > 0) text += fmt::format(", {} bytes shared", shared);
+  const Resources used = ResourcesOf(KernelsOf(*best.evaluation));
+  text += fmt::format(", {} registers", used.registers);
+  if (used.spilled > 0) text += fmt::format(", {} bytes spilled", used.spilled);
+  if (used.shared > 0) text += fmt::format(", {} bytes shared", used.shared);
   for (const results::CaseTimeRow& row : best.evaluation->case_times) {
     if (row.mode != results::TimingMode::kCold) continue;
     if (row.occupancy > 0) text += fmt::format(", {:.0f}% occupancy", 100 * row.occupancy);
@@ -214,21 +235,17 @@ Result<KernelFacts> FactsOf(const RunTree& tree, const CandidateRow& candidate) 
     facts.floor = Nanoseconds(std::exp(log_floor / timed));
     facts.share_of_floor = *facts.floor / *facts.time;
   }
-  // Kernels of the first timed case; the others differ by their dims only.
-  std::vector<const results::KernelRow*> kernels;
-  for (const results::KernelRow& kernel : evaluation.kernels) {
-    if (kernel.case_name == evaluation.kernels.front().case_name) kernels.push_back(&kernel);
-  }
+  const auto kernels = KernelsOf(evaluation);
+  if (kernels.empty()) return facts;
+  const Resources used = ResourcesOf(kernels);
+  facts.registers = static_cast<int>(used.registers);
+  facts.spill_bytes = used.spilled;
+  facts.shared_bytes = used.shared;
+  if (kernels.size() == 1) return facts;
   for (const results::KernelRow* kernel : kernels) {
-    const std::int64_t shared = kernel->static_shared.value + kernel->dynamic_shared.value;
-    facts.registers = std::max(facts.registers.value_or(0), static_cast<int>(kernel->registers));
-    facts.spill_bytes = facts.spill_bytes.value_or(0) + kernel->spill_stores.value;
-    facts.shared_bytes = std::max(facts.shared_bytes.value_or(0), shared);
-    if (kernels.size() > 1) {
-      facts.kernels.push_back(
-          fmt::format("kernel {}: {} registers, {} bytes spilled, {} bytes shared", kernel->entry,
-                      kernel->registers, kernel->spill_stores.value, shared));
-    }
+    facts.kernels.push_back(
+        fmt::format("kernel {}: {} registers, {} bytes spilled, {} bytes shared", kernel->entry,
+                    kernel->registers, kernel->spill_stores.value, SharedOf(*kernel)));
   }
   return facts;
 }
