@@ -218,6 +218,9 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--profile", common.bench.profile,
                    "of the task's checker: strict or competition (default: the task's)")
       ->check(CLI::IsMember({"strict", "competition"}));
+  eval_app->add_option("--class", common.bench.demanded,
+                       "of accuracy that is demanded: fp64, fp32, tf32, fp16, bf16 or fp8 "
+                       "(default: the task's)");
   eval_app->add_flag("--screen", common.bench.screen, "in the emulator first, then on the GPU");
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);

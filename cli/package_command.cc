@@ -222,6 +222,7 @@ int EvalOne(const fs::path& file, const EvalPackageOptions& options, const Commo
   if (!options.device.empty()) bench_options.device = options.device;
   bench_options.suite = package->suite;
   bench_options.cases = package->cases;
+  bench_options.demanded = package->demanded;
   bench_options.seed = package->seed;
   auto bench = MakeWorkbench(package->task, bench_options);
   if (!bench) return Complain(bench.error());
@@ -297,6 +298,7 @@ Result<std::string> PackAwaited(Elsewhere& elsewhere, results::Store& store,
   draft.files = std::move(*files);
   draft.suite = config.suite;
   draft.cases = config.cases;
+  draft.demanded = config.demanded;
   draft.gpu = config.gpu;
   draft.seed = config.seed;
   auto incumbents = search::IncumbentsOf(store, *data, kIncumbents);

@@ -130,6 +130,7 @@ void WriteHead(Page& page, const RunData& data, const CandidateRow& candidate) {
       head += "  " + FormatRatio(*gain) + " parent";
   }
   page.Line(head);
+  if (const std::string demand = DemandOf(data); !demand.empty()) page.Field("note", demand);
   if (parent != nullptr) page.Field("parent", parent->name);
   if (const IdeaRow* idea = data.Find(candidate.idea)) {
     std::string text = fmt::format("{} {}", idea->name, Visible(idea->title));

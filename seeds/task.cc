@@ -126,6 +126,19 @@ std::string_view Name(CaseRole role) {
 
 std::string_view Name(PrecisionClass c) { return kClassNames[static_cast<std::size_t>(c)]; }
 
+PrecisionClass ClassOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return PrecisionClass::kFp64;
+    case DType::kF16:
+      return PrecisionClass::kFp16;
+    case DType::kBF16:
+      return PrecisionClass::kBf16;
+    default:
+      return PrecisionClass::kFp32;
+  }
+}
+
 std::optional<PrecisionClass> PrecisionClassFromName(std::string_view name) {
   const auto found = std::find(kClassNames.begin(), kClassNames.end(), name);
   if (found == kClassNames.end()) return std::nullopt;
@@ -221,6 +234,40 @@ Result<Task> SelectCases(const Task& task, std::string_view suite,
   }
   part.demanded = demanded.value_or(task.demanded);
   return part;
+}
+
+Result<Task> DemandClass(Task task, std::string_view name) {
+  if (name.empty()) return task;
+  const auto wanted = PrecisionClassFromName(name);
+  if (!wanted) {
+    const std::vector<std::string> classes = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8"};
+    return Fail(ErrorCode::kNotFound, UnknownName("class", name, classes));
+  }
+  if (*wanted == task.demanded) return task;
+  if (task.checker != Checker::kReference) {
+    return Fail(ErrorCode::kInvalidInput,
+                fmt::format("task {} is judged by the gates of its checker, not by a class of "
+                            "accuracy; --profile says how strict they are",
+                            task.name));
+  }
+  task.instead_of = task.demanded;
+  task.demanded = *wanted;
+  for (Case& c : task.cases) {
+    PrecisionClass own = *wanted;
+    for (const Tensor& tensor : c.tensors) {
+      if (tensor.role == TensorRole::kOutput) own = std::max(own, ClassOf(tensor.dtype));
+    }
+    c.demanded = own;
+    if (c.role == CaseRole::kScored) task.demanded = std::max(task.demanded, own);
+  }
+  if (task.demanded == *task.instead_of) task.instead_of.reset();
+  return task;
+}
+
+std::string DescribeDemand(const Task& task) {
+  if (!task.instead_of) return {};
+  return fmt::format("class {} is demanded, not the task's {}", Name(task.demanded),
+                     Name(*task.instead_of));
 }
 
 std::filesystem::path DefaultTasksFolder() {

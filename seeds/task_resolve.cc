@@ -10,19 +10,6 @@
 namespace grove::seeds {
 namespace {
 
-PrecisionClass ClassOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return PrecisionClass::kFp64;
-    case DType::kF16:
-      return PrecisionClass::kFp16;
-    case DType::kBF16:
-      return PrecisionClass::kBf16;
-    default:
-      return PrecisionClass::kFp32;
-  }
-}
-
 // Evaluates the expressions of one task for one case after the other.
 class Resolver {
  public:

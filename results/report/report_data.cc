@@ -194,12 +194,13 @@ Floors FloorsOf(const RunData& data, TimeKind kind) {
 
 std::string SummaryJson(const RunData& data, const RunIndex& index,
                         const std::vector<ReportBaseline>& baselines) {
+  const std::string demand = DemandOf(data);
   Json json;
   json["version"] = 1;
   json["run"] = {{"name", Visible(data.run.name)},
                  {"task", Visible(data.task.name)},
                  {"title", Visible(data.task.title)},
-                 {"demanded", Visible(data.task.demanded)},
+                 {"demanded", Visible(demand.empty() ? data.task.demanded : demand)},
                  {"status", Name(data.run.effective_status())},
                  {"live", data.run.live},
                  {"reason", Visible(data.run.reason)},
