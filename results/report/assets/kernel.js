@@ -236,11 +236,11 @@ async function numbers(run, source, c, page) {
   if (page.cases) {
     const part = (floor, t) => (floor > 0 && t > 0 ? share(floor / t) : "-");
     out.append(h("section", { class: "card" }, h("h3", {}, "Cases"), table(
-      ["case", "mode", "time", "between", "floor", "of floor", "class floor", "of it", "bound", "DRAM", "occupancy", "limited by", "rechecked"],
+      ["case", "mode", "time", "between", "class floor", "of it", "impossible-floor", "of it (SOL)", "bound", "DRAM", "occupancy", "limited by", "rechecked"],
       page.cases.map((t) => [t.case, t.mode, `${time(t.time)} ${t.kind}`,
         t.low && t.high ? `${time(t.low)} – ${time(t.high)}` + (t.dropped ? `, ${t.dropped} dropped` : "") : "-",
-        t.floor ? time(t.floor) : "-", part(t.floor, t.time), t.class_floor ? time(t.class_floor) : "-",
-        part(t.class_floor, t.time), t.bound || "-", t.dram_bytes ? bytes(t.dram_bytes) : "-",
+        t.class_floor ? time(t.class_floor) : "-", part(t.class_floor, t.time), t.floor ? time(t.floor) : "-",
+        part(t.floor, t.time), t.bound || "-", t.dram_bytes ? bytes(t.dram_bytes) : "-",
         t.occupancy ? share(t.occupancy) : "-", t.limiter || "-",
         t.checked ? share(t.checked) + (t.note ? ` (${t.note})` : "") : t.note || "-"]), { label: "Times per case", class: "numbers" })));
   }
