@@ -608,7 +608,7 @@ struct Evaluator::Run {
       if (shared) evaluation.kernels.push_back({task_case.name, entry, *shared});
     }
 
-    // What measures can afford it; the emulator compares what it executes whole (device.h).
+    // What measures can afford it; the emulator asks the module where it executes a case whole.
     CheckOutcome whole;
     if (seeds::IsLive(task_case) && FitsLive(task_case) && !self.device_.gpus().empty()) {
       auto checked = CheckWhole(context, *prepared->prepared, whole);
