@@ -463,6 +463,9 @@ int RunCommand(const RunOptions& options, const Common& common) {
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
   if (!bench) return Complain(bench.error());
+  if (!config.until.empty()) {
+    if (auto packable = CheckPackable((*bench)->task); !packable) return Complain(packable.error());
+  }
   if (config.replay.empty() && UsesPlaybook(config)) {
     const auto known = llm::CheckPlaybookKnows((*bench)->task, ShareFolder("playbook"));
     if (!known) return Complain(known.error());

@@ -124,8 +124,8 @@ struct Case {
   Checker checker = Checker::kReference;
   CheckerProfile profile = CheckerProfile::kStrict;
   std::vector<std::string> library;  // library steps that a plan may use ("gemm")
-  // The right outputs in f64, one per output in order, where another program computed them; they
-  // then stand in for the reference's. REQUIRES: every input is kFile or kConstant. Empty = none.
+  // The right outputs in f64, one per output in order, where another program computed them (every
+  // input is kFile or kConstant then) or computes them when it is asked (seeds/live.h). Empty = none.
   std::vector<Stored> golden;
 
   std::optional<std::int64_t> dim(std::string_view name) const;
