@@ -385,7 +385,7 @@ std::string KernelJson(Reader& reader, const RunData& data, const RunIndex& inde
     json["verdict"] = VerdictJson(e.verdict);
     for (const StageRow& s : e.stages) {
       json["stages"].push_back({eval::Name(s.stage), Visible(s.case_name), eval::Name(s.verdict),
-                                Number(s.duration.count())});
+                                Number(s.duration.count()), Number(s.error), Number(s.tolerance)});
     }
     for (const CaseTimeRow& t : e.case_times) {
       json["cases"].push_back({{"case", Visible(t.case_name)},
@@ -404,6 +404,11 @@ std::string KernelJson(Reader& reader, const RunData& data, const RunIndex& inde
                                {"dropped", t.dropped},
                                {"checked", Number(t.checked_share)},
                                {"note", Visible(t.note)}});
+    }
+    for (const LaunchRow& l : e.launches) {
+      json["launches"].push_back({Visible(l.entry), Visible(l.case_name), l.launches,
+                                  Number(l.time.count()), Visible(l.bound), Number(l.dram_bytes),
+                                  Number(l.occupancy)});
     }
     for (const KernelRow& k : e.kernels) {
       json["kernels"].push_back({Visible(k.entry), Visible(k.case_name), k.registers,
