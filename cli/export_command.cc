@@ -123,6 +123,7 @@ struct Subject {
   codegen::KernelProgram program;
   std::string task, suite;
   std::vector<std::string> cases;  // selected ones, empty = the suite's
+  std::string demanded;            // class of accuracy; empty = the task's
   std::filesystem::path tasks;     // empty = the program's own
 };
 
@@ -143,6 +144,7 @@ Result<Subject> FromGallery(const std::string& name) {
                  .task = entry.task,
                  .suite = entry.suite,
                  .cases = std::move(entry.cases),
+                 .demanded = std::move(entry.demanded),
                  .tasks = {}};
 }
 
@@ -170,6 +172,7 @@ Result<Subject> FromRun(const std::string& what, const Common& common) {
                  .task = run->data.task.name,
                  .suite = config->suite,
                  .cases = config->cases,
+                 .demanded = config->demanded,
                  .tasks = config->tasks};
 }
 
@@ -179,7 +182,9 @@ int ExportKernel(const ExportOptions& options, ExportFormat format, const Common
   std::filesystem::path tasks = seeds::DefaultTasksFolder();
   if (!subject->tasks.empty()) tasks = subject->tasks;
   if (!common.bench.tasks.empty()) tasks = common.bench.tasks;
-  auto task = seeds::LoadTask(tasks, subject->task);
+  auto loaded = seeds::LoadTask(tasks, subject->task);
+  if (!loaded) return Complain(loaded.error());
+  auto task = seeds::DemandClass(*std::move(loaded), subject->demanded);
   if (!task) return Complain(task.error());
   auto selected = seeds::SelectCases(*task, subject->suite, subject->cases);
   if (!selected) return Complain(selected.error());

@@ -45,6 +45,9 @@ Result<GalleryEntry> ReadEntry(const fs::path& folder) {
       !word("title", entry.title)) {
     return bad("the texts task, title, suite and gpu");
   }
+  if (json.contains("demanded_instead") && !word("demanded_instead", entry.demanded)) {
+    return bad("a text demanded_instead");
+  }
   const auto score = json.find("score_ns");
   if (score == json.end() || !score->is_number() || score->get<double>() <= 0) {
     return bad("a positive number score_ns");

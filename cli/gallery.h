@@ -16,7 +16,8 @@ struct GalleryEntry {
   std::string source, plan;
   std::string task, suite;
   std::vector<std::string> cases;
-  std::string gpu;  // "H200"
+  std::string demanded;  // class of accuracy that the user demanded; empty = the task's own
+  std::string gpu;       // "H200"
   std::string title;
   std::string idea;      // that led to it; empty when it is not told
   std::string compiler;  // "NVRTC 13.0"; empty when it is not told

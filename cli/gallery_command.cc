@@ -53,6 +53,7 @@ Json ResultJson(const results::RunData& data, const results::CandidateRow& row,
   json["suite"] = config.suite;
   json["selected_cases"] = config.cases;
   json["demanded"] = data.task.demanded;
+  if (!config.demanded.empty()) json["demanded_instead"] = config.demanded;
   json["class"] = row.evaluation->precision;
   json["run"] = data.run.name;
   json["kernel"] = row.name;
@@ -118,6 +119,7 @@ int GalleryVerifyCommand(const GalleryOptions& options, const Common& common) {
     WorkbenchOptions bench_options = common.bench;
     bench_options.suite = entry.suite;
     bench_options.cases = entry.cases;
+    bench_options.demanded = entry.demanded;
     auto program = codegen::MakeProgram(entry.source, entry.plan);
     if (!program) return Complain(Error(std::move(program.error()).Context(entry.name)));
     auto bench = MakeWorkbench(entry.task, bench_options);

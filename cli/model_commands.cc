@@ -16,6 +16,7 @@
 #include "codegen/program.h"
 #include "ideas/idea.h"
 #include "llm/mailbox_client.h"
+#include "llm/playbook/prompt_view.h"
 #include "llm/pricing.h"
 #include "results/store.h"
 #include "search/model_calls.h"
@@ -61,7 +62,14 @@ Status CheckMailboxReply(const std::filesystem::path& folder, std::filesystem::p
       return Failure(std::move(parsed.error()));
     return {};
   }
-  if (auto program = codegen::ParseReply(body); !program)
+  // Edits are of the program that the prompt shows.
+  const auto view = llm::playbook::PromptView::Read(*text);
+  const bool repair = !view.failed_source.empty();
+  const seeds::ProgramText base = {
+      repair ? view.failed_source : view.parent_source,
+      std::string(llm::playbook::FencedBlock(
+          llm::playbook::Section(*text, repair ? "failed" : "parent"), "json"))};
+  if (auto program = codegen::ParseReply(body, &base); !program)
     return Failure(std::move(program.error()));
   return {};
 }
@@ -94,10 +102,13 @@ int MailboxCommand(const MailboxOptions& options, const Common& common) {
                       {"role", entry.role},
                       {"prompt", entry.prompt.string()},
                       {"reply", entry.reply.string()},
-                      {"started", entry.started}});
+                      {"started", entry.started},
+                      {"withdrawn", entry.withdrawn}});
     } else {
       fmt::print("{:<8} {}  ->  {}{}\n", entry.role, entry.prompt.string(), entry.reply.string(),
-                 entry.started ? "  (begun, its end mark is missing)" : "");
+                 entry.withdrawn ? "  (withdrawn: the run has stopped; a resume asks again)"
+                 : entry.started ? "  (begun, its end mark is missing)"
+                                 : "");
     }
   }
   if (common.json) fmt::print("{}\n", list.dump(2));

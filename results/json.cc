@@ -204,7 +204,9 @@ void AddEvaluation(Json& json, const EvaluationRow& e) {
     json["stages"].push_back({{"stage", eval::Name(s.stage)},
                               {"case", WordOrNull(s.case_name)},
                               {"verdict", eval::Name(s.verdict)},
-                              {"duration_ms", s.duration.count()}});
+                              {"duration_ms", s.duration.count()},
+                              {"error", Known(s.error)},
+                              {"tolerance", Known(s.tolerance)}});
   }
   json["cases"] = Json::array();
   for (const CaseTimeRow& t : e.case_times) {
@@ -228,7 +230,19 @@ void AddEvaluation(Json& json, const EvaluationRow& e) {
          {"dropped_samples", t.dropped},
          {"checked_share", t.checked_share},
          {"note", WordOrNull(t.note)},
-         {"gpu_uuid", WordOrNull(t.gpu_uuid)}});
+         {"gpu_uuid", WordOrNull(t.gpu_uuid)},
+         {"empty_kernel_ns", Known(t.empty.count())}});
+  }
+  json["launches"] = Json::array();
+  for (const LaunchRow& l : e.launches) {
+    json["launches"].push_back({{"case", l.case_name},
+                                {"entry", l.entry},
+                                {"launches", l.launches},
+                                {"time_ns", Known(l.time.count())},
+                                {"dram_bytes", Known(l.dram_bytes)},
+                                {"bound", WordOrNull(l.bound)},
+                                {"occupancy", Known(l.occupancy)},
+                                {"occupancy_limiter", WordOrNull(l.limiter)}});
   }
   json["kernels"] = Json::array();
   for (const KernelRow& k : e.kernels) {

@@ -376,7 +376,30 @@ CREATE TABLE profiles (
 ) STRICT;
 )sql";
 
-constexpr Migration kMigrations[] = {{1, kTables}, {2, kViews}, {3, kMeasured}, {4, kLedgerScopes}};
+// What a prompt tells the model beyond one time for the whole.
+constexpr const char* kLaunches = R"sql(
+ALTER TABLE stages ADD COLUMN error REAL NOT NULL DEFAULT 0;
+ALTER TABLE stages ADD COLUMN tolerance REAL NOT NULL DEFAULT 0;
+ALTER TABLE attempts ADD COLUMN report TEXT NOT NULL DEFAULT '';
+ALTER TABLE case_times ADD COLUMN empty_ns REAL NOT NULL DEFAULT 0;
+
+CREATE TABLE launches (
+  candidate INTEGER NOT NULL REFERENCES candidates (id),
+  case_name TEXT NOT NULL,
+  ordinal INTEGER NOT NULL,
+  entry TEXT NOT NULL,
+  launches INTEGER NOT NULL,
+  time_ns REAL NOT NULL,
+  dram_bytes REAL NOT NULL,
+  bound TEXT NOT NULL,
+  occupancy REAL NOT NULL,
+  limiter TEXT NOT NULL,
+  PRIMARY KEY (candidate, case_name, ordinal)
+) STRICT, WITHOUT ROWID;
+)sql";
+
+constexpr Migration kMigrations[] = {
+    {1, kTables}, {2, kViews}, {3, kMeasured}, {4, kLedgerScopes}, {5, kLaunches}};
 
 }  // namespace
 

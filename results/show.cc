@@ -130,6 +130,7 @@ void WriteHead(Page& page, const RunData& data, const CandidateRow& candidate) {
       head += "  " + FormatRatio(*gain) + " parent";
   }
   page.Line(head);
+  if (const std::string demand = DemandOf(data); !demand.empty()) page.Field("note", demand);
   if (parent != nullptr) page.Field("parent", parent->name);
   if (const IdeaRow* idea = data.Find(candidate.idea)) {
     std::string text = fmt::format("{} {}", idea->name, Visible(idea->title));
@@ -224,6 +225,21 @@ void WriteNumbers(Page& page, const EvaluationRow& e) {
       }
     }
   }
+  if (!e.launches.empty()) {
+    page.Heading("launches");
+    std::vector<std::vector<std::string>> rows = {
+        {"kernel", "case", "launches", "time", "bound", "traffic", "occupancy", "limited by"}};
+    for (const LaunchRow& l : e.launches) {
+      rows.push_back({Visible(l.entry), Visible(l.case_name), fmt::format("{}", l.launches),
+                      l.time.count() > 0 ? FormatTime(l.time) : std::string("-"),
+                      l.bound.empty() ? "-" : Visible(l.bound),
+                      l.dram_bytes > 0 ? FormatBytes(Bytes(static_cast<std::int64_t>(l.dram_bytes)))
+                                       : std::string("-"),
+                      Known(l.occupancy, FormatShare),
+                      l.limiter.empty() ? "-" : Visible(l.limiter)});
+    }
+    page.Table(rows);
+  }
   if (!e.kernels.empty()) {
     page.Heading("kernels");
     std::vector<std::vector<std::string>> rows = {{"entry", "case", "registers", "spill stores",
@@ -239,11 +255,14 @@ void WriteNumbers(Page& page, const EvaluationRow& e) {
   }
   if (!e.stages.empty()) {
     page.Heading("stages");
-    std::vector<std::vector<std::string>> rows = {{"stage", "case", "verdict", "took"}};
+    std::vector<std::vector<std::string>> rows = {
+        {"stage", "case", "verdict", "took", "error", "allowed"}};
     for (const StageRow& s : e.stages) {
       rows.push_back({std::string(eval::Name(s.stage)),
                       s.case_name.empty() ? "-" : Visible(s.case_name),
-                      std::string(eval::Name(s.verdict)), FormatTime(s.duration)});
+                      std::string(eval::Name(s.verdict)), FormatTime(s.duration),
+                      s.tolerance > 0 ? fmt::format("{:.2e}", s.error) : "-",
+                      s.tolerance > 0 ? fmt::format("{:.2e}", s.tolerance) : "-"});
     }
     page.Table(rows);
   }

@@ -161,7 +161,7 @@ class Store {
   Result<bool> ReceiveProgram(CandidateId candidate, const ProgramDraft& program);
   // Keeps a failed program that goes back to the model for repair. false: this turn is stored.
   Result<bool> RecordAttempt(CandidateId candidate, const ProgramDraft& program,
-                             const eval::Verdict& verdict);
+                             const eval::Verdict& verdict, const std::string& report = {});
   // The candidate's final verdict with all its rows. Settles the ledger's key "evaluation NAME" at
   // `cost`, kinds that it does not name at what they reserved. false: it had a verdict, and keeps
   // it. Of two rows with one key (case, kind, mode; case, entry) the last is kept; without

@@ -23,7 +23,8 @@ struct Received {
   results::ProgramDraft draft;
   Result<codegen::KernelProgram> program = Fail(ErrorCode::kInvalidInput, "no reply");
 };
-Received Receive(const llm::Reply& reply, int turn);
+// `base` is the program that the prompt showed, whose edits a reply may be.
+Received Receive(const llm::Reply& reply, const seeds::ProgramText& base, int turn);
 
 // Failures that another reply could mend.
 bool IsRepairable(eval::VerdictKind kind);
@@ -43,6 +44,7 @@ struct Slot {
   std::string name;
   Received received;
   std::vector<std::string> earlier;  // verdicts of the turns before
+  std::string report;                // RepairReport() of the program that failed last
 };
 using SlotPtr = std::shared_ptr<Slot>;
 

@@ -15,6 +15,7 @@
 #include "results/format.h"
 #include "search/candidate.h"
 #include "search/convert.h"
+#include "search/describe.h"
 #include "search/elsewhere.h"
 #include "search/idea_intake.h"
 #include "search/selection.h"
@@ -344,7 +345,7 @@ struct Round::Impl {
       }
       return;
     }
-    Got(slot, Receive(answer->reply, 0));
+    Got(slot, Receive(answer->reply, BaseOf(*slot), 0));
   }
 
   // A program came: to the evaluator, unless it was there before.
@@ -367,9 +368,10 @@ struct Round::Impl {
         if (attempt->turn != slot->received.draft.turn) continue;
         before.emplace();
         before->verdict = attempt->verdict;
+        slot->report = attempt->report;
       }
     }
-    if (before) return Judge(slot, *before);
+    if (before) return Judge(slot, *before, true);
     if (twin) return Conclude(slot, DuplicateOf(*twin));
     EvaluationRow known;
     switch (programs.Enter(identity, slot, known)) {
@@ -443,18 +445,27 @@ struct Round::Impl {
     ++awaited;
   }
 
-  // What follows from an evaluation for one candidate.
-  void Judge(const SlotPtr& slot, const EvaluationRow& row) {
+  // What follows from an evaluation for one candidate. `known`: it was an attempt before the run
+  // was resumed, and slot->report is what was said of it.
+  void Judge(const SlotPtr& slot, const EvaluationRow& row, bool known = false) {
     const eval::Verdict& verdict = row.verdict;
     if (verdict.passed()) return Settle(slot, row);
     const int turn = slot->received.draft.turn;
     if (turn >= parts.config.repairs || !IsRepairable(verdict.kind) || out_of_budget()) {
       return Conclude(slot, row);
     }
-    if (auto kept = parts.tree.Attempt(slot->id, slot->received.draft, verdict); !kept) {
+    if (!known) slot->report = RepairReport(row);
+    if (auto kept = parts.tree.Attempt(slot->id, slot->received.draft, verdict, slot->report);
+        !kept) {
       return Set(std::move(kept.error()));
     }
     Post([this, slot, row] { Repair(slot, row); });
+  }
+
+  // The program that an idea is to change.
+  seeds::ProgramText BaseOf(const Slot& slot) const {
+    const ideas::KernelFacts& parent = parents[static_cast<std::size_t>(slot.place - 1)].kernel;
+    return {parent.source, parent.plan};
   }
 
   void Repair(const SlotPtr& slot, const EvaluationRow& row) {
@@ -462,7 +473,7 @@ struct Round::Impl {
     const int turn = slot->received.draft.turn + 1;
     const auto request =
         parts.prompts.ForRepair(parent, slot->idea, slot->branch, HintsFor(slot->place),
-                                slot->received.draft, row.verdict, slot->earlier);
+                                slot->received.draft, row.verdict, slot->report, slot->earlier);
     if (!request) return Set(request.error());
     auto answer = Ask(KeyOf(*slot, turn), *request);
     if (!answer) {
@@ -472,7 +483,11 @@ struct Round::Impl {
       return;
     }
     slot->earlier.emplace_back(eval::Name(row.verdict.kind));
-    Got(slot, Receive(answer->reply, turn));
+    seeds::ProgramText base = BaseOf(*slot);
+    if (slot->received.draft.source) {
+      base = {*slot->received.draft.source, slot->received.draft.plan.value_or("")};
+    }
+    Got(slot, Receive(answer->reply, base, turn));
   }
 
   // A passed program: the lowest of the round's candidates that have it has the verdict.
