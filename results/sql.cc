@@ -69,19 +69,61 @@ Connection::Connection(SQLite::Database database, std::filesystem::path file)
 Connection::~Connection() = default;
 
 Connection::Transaction::Transaction(Connection& connection) : connection_(connection) {
-  Query(connection, "BEGIN IMMEDIATE").Run();
+  connection.Begin();
 }
 
 Connection::Transaction::~Transaction() {
-  // SQLite ends a transaction by itself after a commit and after some errors.
-  if (sqlite3_get_autocommit(connection_.database_.getHandle()) != 0) return;
+  if (!committed_) ++connection_.rollbacks_;
+  connection_.RollBack();
+}
+
+void Connection::Transaction::Commit() {
+  connection_.Commit();
+  committed_ = true;
+}
+
+Connection::Savepoint::Savepoint(Connection& connection) : connection_(connection) {
+  Query(connection, "SAVEPOINT transition").Run();
+}
+
+Connection::Savepoint::~Savepoint() {
+  if (released_) return;
+  ++connection_.rollbacks_;
+  if (!connection_.open()) return;
   try {
-    Query(connection_, "ROLLBACK").Run();
-  } catch (const SQLite::Exception&) {  // what made it fail is already on its way up
+    Query(connection_, "ROLLBACK TO transition").Run();
+    Query(connection_, "RELEASE transition").Run();
+  } catch (const SQLite::Exception&) {  // half a transition must not be committed
+    connection_.RollBack();
   }
 }
 
+void Connection::Savepoint::Release() {
+  Query(connection_, "RELEASE transition").Run();
+  released_ = true;
+}
+
+// SQLite ends a transaction by itself after a commit and after some errors.
+bool Connection::open() const { return sqlite3_get_autocommit(database_.getHandle()) == 0; }
+
+void Connection::Begin() { Query(*this, "BEGIN IMMEDIATE").Run(); }
+
 void Connection::Commit() { Query(*this, "COMMIT").Run(); }
+
+Status Connection::CommitOpen() {
+  Status done = Guard([this] { Commit(); });
+  if (!done) RollBack();
+  return done;
+}
+
+void Connection::RollBack() {
+  if (!open()) return;
+  ++rollbacks_;
+  try {
+    Query(*this, "ROLLBACK").Run();
+  } catch (const SQLite::Exception&) {  // what made it fail is already on its way up
+  }
+}
 
 std::string_view Connection::Pack(std::string_view text) {
   if (!packer_->context) Throw(ErrorCode::kResource, "out of memory for zstd");
