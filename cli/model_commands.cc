@@ -94,10 +94,13 @@ int MailboxCommand(const MailboxOptions& options, const Common& common) {
                       {"role", entry.role},
                       {"prompt", entry.prompt.string()},
                       {"reply", entry.reply.string()},
-                      {"started", entry.started}});
+                      {"started", entry.started},
+                      {"withdrawn", entry.withdrawn}});
     } else {
       fmt::print("{:<8} {}  ->  {}{}\n", entry.role, entry.prompt.string(), entry.reply.string(),
-                 entry.started ? "  (begun, its end mark is missing)" : "");
+                 entry.withdrawn ? "  (withdrawn: the run has stopped; a resume asks again)"
+                 : entry.started ? "  (begun, its end mark is missing)"
+                                 : "");
     }
   }
   if (common.json) fmt::print("{}\n", list.dump(2));

@@ -83,6 +83,8 @@ Result<llm::Request> BuildRepairRequest(const RepairContext& context,
   data.set("has_case", !context.case_name.empty());
   data.set("message", ideas::Fenced("text", ideas::FitText(context.message, kMaxMessage)));
   SetLines(data, "earlier", context.earlier);
+  data.set("has_report", !context.report.empty());
+  data.set("report", ideas::Shield(context.report));
   return Build(context.implement, data, llm::Role::kRepair, prompts, "repair.mustache");
 }
 

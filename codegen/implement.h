@@ -41,6 +41,7 @@ struct RepairContext {
   std::string verdict;               // "compile_error", "wrong_result", ...
   std::string case_name;             // empty when it belongs to no case
   std::string message;               // the compiler's log, the worst element, the fault
+  std::string report;                // lines: checks that it passed, its kernels as compiled
   std::vector<std::string> earlier;  // verdicts of earlier attempts at this candidate, oldest first
 };
 

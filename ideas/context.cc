@@ -95,20 +95,26 @@ std::string_view Name(TriedIdea::Outcome outcome) {
   return "unknown";
 }
 
+// "1.84x"; near 1, where a hundredth is coarse, "1.004x".
+std::string DescribeGain(double gain) {
+  return gain > 0.9 && gain < 1.1 ? fmt::format("{:.3f}x", gain) : fmt::format("{:.2f}x", gain);
+}
+
 std::string DescribeTried(const TriedIdea& tried) {
   std::string line =
       fmt::format("{} [{}]: {}", tried.title, Name(tried.category), Name(tried.outcome));
-  if (tried.gain) line += fmt::format(", {:.2f}x", *tried.gain);
+  if (tried.gain) line += ", " + DescribeGain(*tried.gain);
   if (tried.tries > 1) {
     line += fmt::format(" ({} implementations: {} compiled, {} correct", tried.tries,
                         tried.compiled, tried.correct);
     if (tried.median_gain && tried.correct > 1) {
-      line += fmt::format(", median {:.2f}x", *tried.median_gain);
+      line += ", median " + DescribeGain(*tried.median_gain);
     }
     line += ")";
   }
   if (!tried.note.empty()) line += "; " + tried.note;
   if (!tried.best.empty()) line += "; best " + tried.best;
+  if (!tried.from.empty()) line += "; from " + tried.from;
   // One line each, whatever the texts hold.
   std::replace_if(
       line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
@@ -205,6 +211,11 @@ std::string DescribeKernel(const KernelFacts& k) {
   }
   if (!k.precision_class.empty()) {
     lines.push_back("precision class: " + Shield(k.precision_class));
+  }
+  if (!k.error.empty()) lines.push_back("error: " + Shield(k.error));
+  if (k.empty_kernel) {
+    lines.push_back(
+        fmt::format("an empty kernel timed the same way: {:.3f} us", us(*k.empty_kernel)));
   }
   for (const std::string& line : k.kernels) lines.push_back(Shield(line));
   for (const std::string& line : k.cases) lines.push_back(Shield(line));

@@ -72,8 +72,12 @@ struct KernelFacts {
   std::string limiter;                       // of the occupancy
   std::string bound;                         // "memory", "fp32", "latency", ...
   std::string precision_class;               // from the measured error
+  std::string error;                         // against fp64, with what is allowed; may be empty
+  std::optional<Nanoseconds> empty_kernel;   // an empty kernel timed the same way
   std::string counters;                      // profile counters, one per line; may be empty
-  std::vector<std::string> cases;            // one line per timed case: time, floor, traffic
+  // Per timed case a line (time, spread, floor, traffic), then one for each kernel of a plan of
+  // several launches.
+  std::vector<std::string> cases;
 };
 
 // An idea of the past and what came of it.
@@ -85,6 +89,7 @@ struct TriedIdea {
   std::optional<double> gain;  // ratio of times, parent / best sibling
   std::string note;            // why: a verdict, a resource, a sentence; may be empty
   std::string best;            // the best implementation: name, time, resources; may be empty
+  std::string from;            // the kernel that it changed: name, time; empty = this prompt's own
   // The credit of the idea apart from its implementations; 0 tries = not known.
   int tries = 0, compiled = 0, correct = 0;
   std::optional<double> median_gain;  // parent / median of the correct siblings
@@ -108,6 +113,7 @@ std::vector<std::string> FitLines(const std::vector<std::string>& lines, std::si
 // The text, or its start and its end with a line between them that says how much is missing.
 std::string FitText(std::string_view text, std::size_t bytes);
 
+std::string DescribeGain(double gain);
 // One line for a prompt: "Vectorised loads [memory access]: win, 1.80x; note".
 std::string DescribeTried(const TriedIdea& tried);
 

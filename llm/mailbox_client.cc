@@ -28,6 +28,7 @@ constexpr auto kLook = 200ms;
 constexpr auto kForgotten = 5s;
 constexpr std::uintmax_t kReplyLimit = std::uintmax_t{16} << 20;
 constexpr std::string_view kPromptSuffix = ".prompt.md";
+constexpr std::string_view kWithdrawnSuffix = ".withdrawn";
 
 std::string HashOf(const Request& request) {
   std::vector<std::string> texts = {std::string(Name(request.role)), std::to_string(request.seed),
@@ -105,6 +106,8 @@ MailboxEntry ReadEntry(const fs::path& folder, int number) {
     const std::size_t from = at + name.size() + 3;
     return head.substr(from, head.find('\n', from) - from);
   };
+  std::error_code error;
+  entry.withdrawn = fs::exists(folder / (Stem(number) + std::string(kWithdrawnSuffix)), error);
   entry.role = field("role");
   entry.hash = field("request");
   return entry;
@@ -185,6 +188,7 @@ class MailboxClient final : public Client {
             path->stem().stem().string(), Name(request.role));
       }
       if (stop.stop_requested()) {
+        Withdraw(*path);
         if (request.meter != nullptr) request.meter->Ended(false);  // nobody bills a wait
         return Fail(ErrorCode::kCancelled, "cancelled");
       }
@@ -198,8 +202,27 @@ class MailboxClient final : public Client {
     if (log_) log_(fmt::format(text, std::forward<Parts>(parts)...));
   }
 
-  // The reply's path, once the prompt's file is there.
+  static fs::path MarkOf(const fs::path& reply) {
+    return reply.parent_path() / (reply.stem().stem().string() + std::string(kWithdrawnSuffix));
+  }
+  // Says to those who answer that nobody waits. A mark that cannot be written costs them an answer,
+  // which a later run still takes.
+  static void Withdraw(const fs::path& reply) {
+    std::ofstream(MarkOf(reply))
+        << "Nobody waits for this answer now: the run was stopped. `grove resume` asks again.\n";
+  }
+
+  // The reply's path, once the prompt's file is there and not marked.
   Result<fs::path> Post(const Request& request) {
+    auto reply = Find(request);
+    if (reply) {
+      std::error_code ignored;
+      fs::remove(MarkOf(*reply), ignored);
+    }
+    return reply;
+  }
+
+  Result<fs::path> Find(const Request& request) {
     const std::string hash = HashOf(request);
     const std::lock_guard lock(mutex_);
     if (!known_) {

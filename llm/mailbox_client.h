@@ -3,6 +3,8 @@
 //
 //   FOLDER/0001.prompt.md   written by us, whole, never changed: a header, then the messages
 //   FOLDER/0001.reply.md    the answer, by anybody, in any order
+//   FOLDER/0001.withdrawn   nobody waits for the answer now: the run stopped, or was resumed and
+//                           asks something else. Asked again, the prompt waits again.
 //
 // A reply is taken when its last line is kEndOfReply, and not before. The rejected alternative,
 // taking a file as soon as it is there, needs writers that rename; the mark works from an editor,
@@ -47,6 +49,7 @@ struct MailboxEntry {
   std::string role;      // "code"; as the header says
   std::string hash;      // of the request
   bool started = false;  // there is a reply without its end mark
+  bool withdrawn = false;
 };
 // The prompts without a complete reply, oldest first. An absent folder has none. kUnavailable when
 // the folder cannot be read.

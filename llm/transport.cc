@@ -201,7 +201,18 @@ class Transport::Impl {
       }
       if (ended) continue;  // another may take its place
       const int nap = calls_.empty() ? 60'000 : static_cast<int>(Nap().count());
-      curl_multi_poll(multi_, nullptr, 0, nap, nullptr);
+      int awake = 0;
+      curl_multi_poll(multi_, nullptr, 0, nap, &awake);
+      if (awake == 0 && loses_wakeups_) Nudge();
+    }
+  }
+
+  // Ending a pause makes libcurl read the connection whatever it believes about the socket.
+  void Nudge() {
+    for (const auto& call : calls_) {
+      if (!call->easy) continue;
+      curl_easy_pause(call->easy.get(), CURLPAUSE_SEND);
+      curl_easy_pause(call->easy.get(), CURLPAUSE_CONT);
     }
   }
 
@@ -600,6 +611,10 @@ class Transport::Impl {
   const Jitter jitter_;
   const Log log_;
   CURLM* const multi_;
+  // Up to 8.1.1 libcurl may forget that it has read a part of an HTTP/2 connection already: replies
+  // that are all there stay unread until something else happens on the connection, which on a quiet
+  // one is never (found with 7.88.1 and twenty streams of 128 KiB).
+  const bool loses_wakeups_ = curl_version_info(CURLVERSION_NOW)->version_num < 0x080102;
   std::mutex mutex_;
   Calls arrived_;      // guarded by mutex_
   bool quit_ = false;  // guarded by mutex_

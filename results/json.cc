@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "results/control.h"
 #include "results/format.h"
 #include "results/show.h"
 #include "results/tree.h"
@@ -102,6 +103,13 @@ class Writer {
     json["category"] = idea.category;
     json["rationale"] = idea.rationale;
     json["expected_gain"] = OrNull(idea.expected_gain);
+    json["hints"] = Json::array();  // that the question for it held
+    const RoundRow* round = data_.Find(idea.round);
+    if (parent != nullptr && round != nullptr) {
+      for (const HintRow* hint : HintsInForce(data_, *parent, round->index)) {
+        json["hints"].push_back(hint->text);
+      }
+    }
     return json;
   }
 
@@ -116,6 +124,7 @@ class Writer {
         {"best", scored ? Json(credit.best->name) : Json(nullptr)},
         {"best_ns", scored ? OrNull(ScoreOf(*credit.best)) : Json(nullptr)},
         {"median_ns", OrNull(credit.median)},
+        {"worst_ns", OrNull(credit.worst)},
         {"score_kind", scored ? Json(Name(credit.best->evaluation->score_kind)) : Json(nullptr)}};
   }
 
@@ -204,7 +213,9 @@ void AddEvaluation(Json& json, const EvaluationRow& e) {
     json["stages"].push_back({{"stage", eval::Name(s.stage)},
                               {"case", WordOrNull(s.case_name)},
                               {"verdict", eval::Name(s.verdict)},
-                              {"duration_ms", s.duration.count()}});
+                              {"duration_ms", s.duration.count()},
+                              {"error", Known(s.error)},
+                              {"tolerance", Known(s.tolerance)}});
   }
   json["cases"] = Json::array();
   for (const CaseTimeRow& t : e.case_times) {
@@ -228,7 +239,19 @@ void AddEvaluation(Json& json, const EvaluationRow& e) {
          {"dropped_samples", t.dropped},
          {"checked_share", t.checked_share},
          {"note", WordOrNull(t.note)},
-         {"gpu_uuid", WordOrNull(t.gpu_uuid)}});
+         {"gpu_uuid", WordOrNull(t.gpu_uuid)},
+         {"empty_kernel_ns", Known(t.empty.count())}});
+  }
+  json["launches"] = Json::array();
+  for (const LaunchRow& l : e.launches) {
+    json["launches"].push_back({{"case", l.case_name},
+                                {"entry", l.entry},
+                                {"launches", l.launches},
+                                {"time_ns", Known(l.time.count())},
+                                {"dram_bytes", Known(l.dram_bytes)},
+                                {"bound", WordOrNull(l.bound)},
+                                {"occupancy", Known(l.occupancy)},
+                                {"occupancy_limiter", WordOrNull(l.limiter)}});
   }
   json["kernels"] = Json::array();
   for (const KernelRow& k : e.kernels) {

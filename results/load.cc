@@ -166,14 +166,15 @@ void LoadTree(Connection& c, RunData& data) {
     }
     e.verdict = LoadVerdict(rows, 14);
   }
-  Query attempts(c,
-                 "SELECT candidate, turn, source, plan, verdict, stage, case_name, message, "
-                 "input_seed, tensor, element, expected, got, error, tolerance FROM attempts "
-                 "ORDER BY candidate, turn");
+  Query attempts(
+      c,
+      "SELECT candidate, turn, source, plan, verdict, stage, case_name, message, "
+      "input_seed, tensor, element, expected, got, error, tolerance, report FROM attempts "
+      "ORDER BY candidate, turn");
   while (attempts.Step()) {
     data.attempts.push_back({attempts.Id<CandidateId>(0), attempts.Small(1),
                              attempts.OptionalHash(2), attempts.OptionalHash(3),
-                             LoadVerdict(attempts, 4)});
+                             LoadVerdict(attempts, 4), attempts.Text(15)});
   }
   Query frontier(c,
                  "SELECT f.round, f.candidate, f.place, f.kind, f.why FROM frontier f "
@@ -199,13 +200,15 @@ EvaluationRow& EvaluationOf(RunData& data, const Query& row) {
 }
 
 void LoadEvaluations(Connection& c, RunData& data) {
-  Query stages(c,
-               "SELECT candidate, stage, case_name, verdict, duration_ms FROM stages "
-               "ORDER BY candidate, ordinal");
+  Query stages(
+      c,
+      "SELECT candidate, stage, case_name, verdict, duration_ms, error, tolerance FROM stages "
+      "ORDER BY candidate, ordinal");
   while (stages.Step()) {
     EvaluationOf(data, stages)
         .stages.push_back({stages.Enum<eval::Stage>(1), stages.Text(2),
-                           stages.Enum<eval::VerdictKind>(3), Milliseconds(stages.Real(4))});
+                           stages.Enum<eval::VerdictKind>(3), Milliseconds(stages.Real(4)),
+                           stages.Real(5), stages.Real(6)});
   }
   const auto optional_ns = [](const std::optional<double>& value) {
     return value ? std::optional(Nanoseconds(*value)) : std::nullopt;
@@ -213,7 +216,7 @@ void LoadEvaluations(Connection& c, RunData& data) {
   Query times(c,
               "SELECT candidate, case_name, kind, mode, time_ns, low_ns, high_ns, floor_ns, "
               "class_floor_ns, bound, dram_bytes, occupancy, limiter, launches, dropped, "
-              "checked_share, note, gpu_uuid "
+              "checked_share, note, gpu_uuid, empty_ns "
               "FROM case_times ORDER BY candidate, case_name, kind, mode");
   while (times.Step()) {
     CaseTimeRow row;
@@ -234,7 +237,17 @@ void LoadEvaluations(Connection& c, RunData& data) {
     row.checked_share = times.Real(15);
     row.note = times.Text(16);
     row.gpu_uuid = times.Text(17);
+    row.empty = Nanoseconds(times.Real(18));
     EvaluationOf(data, times).case_times.push_back(std::move(row));
+  }
+  Query launches(c,
+                 "SELECT candidate, case_name, entry, launches, time_ns, dram_bytes, bound, "
+                 "occupancy, limiter FROM launches ORDER BY candidate, ordinal");
+  while (launches.Step()) {
+    EvaluationOf(data, launches)
+        .launches.push_back({launches.Text(1), launches.Text(2), launches.Int(3),
+                             Nanoseconds(launches.Real(4)), launches.Real(5), launches.Text(6),
+                             launches.Real(7), launches.Text(8)});
   }
   Query kernels(c,
                 "SELECT candidate, case_name, entry, registers, spill_store_bytes, "

@@ -142,6 +142,8 @@ struct StageRow {
   std::string case_name;  // empty when the stage belongs to no case
   eval::VerdictKind verdict = eval::VerdictKind::kPass;
   Milliseconds duration{0};
+  // Where values were compared: the largest relative L2 error of a row, and what was allowed.
+  double error = 0, tolerance = 0;
 };
 
 struct CaseTimeRow {
@@ -162,6 +164,20 @@ struct CaseTimeRow {
   double checked_share = 0;    // of the output elements, rechecked after timing, 0 to 1
   std::string note;            // how they were rechecked, or why not; may be empty
   std::string gpu_uuid;        // of the physical GPU that measured; empty when modelled
+  Nanoseconds empty{0};        // an empty kernel timed the same way; 0 = unknown
+};
+
+// The launches of one kernel in one execution of a plan of several. Times of launches are taken
+// with events between them, so their sum exceeds that of the plan a little.
+struct LaunchRow {
+  std::string case_name;
+  std::string entry;          // name of the kernel
+  std::int64_t launches = 0;  // of it, in one execution
+  Nanoseconds time{0};        // of all of them together; 0 = unknown
+  double dram_bytes = 0;      // of all of them, modelled; 0 = unknown
+  std::string bound;          // of the slowest: as in CaseTimeRow; empty = unknown
+  double occupancy = 0;       // of the slowest
+  std::string limiter;        // of the occupancy of the slowest
 };
 
 struct KernelRow {
@@ -190,6 +206,7 @@ struct EvaluationRow {
   TimeKind score_kind = TimeKind::kModelled;
   std::vector<StageRow> stages;  // in the order in which they ran; never empty
   std::vector<CaseTimeRow> case_times;
+  std::vector<LaunchRow> launches;  // in the order of the plan; none for a case of one launch
   std::vector<KernelRow> kernels;
   std::vector<SampleRow> samples;  // written with the rest; read by Reader::Samples only
 };
@@ -238,6 +255,7 @@ struct AttemptRow {
   int turn = 0;  // 0 = the first program
   std::optional<Hash> source, plan;
   eval::Verdict verdict;
+  std::string report;  // what the repair prompt said beside the verdict; may be empty
 };
 
 // A challenger measured interleaved with an incumbent (eval/promotion.h). Ratios are the
@@ -397,6 +415,7 @@ struct IdeaCredit {
   int correct = 0;                     // passed
   const CandidateRow* best = nullptr;  // least score
   std::optional<Nanoseconds> median;   // of the scores of best's kind
+  std::optional<Nanoseconds> worst;    // of them
 };
 // `siblings` in any order. Pointers lead into them.
 IdeaCredit CreditOf(const std::vector<const CandidateRow*>& siblings);

@@ -377,7 +377,7 @@ CREATE TABLE profiles (
 )sql";
 
 // Siblings share the text of their request; what tells them apart is their call's. The ledger is
-// looked up by key.
+// looked up by key, and what is settled moves in no index.
 constexpr const char* kSeeds = R"sql(
 ALTER TABLE calls ADD COLUMN seed INTEGER;
 
@@ -402,11 +402,33 @@ INSERT INTO ledger SELECT id, kind, key, reserved, settled, time_us, round_numbe
   call FROM ledger_before;
 DROP TABLE ledger_before;
 CREATE INDEX ledger_by_call ON ledger (call) WHERE call IS NOT NULL;
-CREATE INDEX ledger_by_scope ON ledger (kind, round_number, idea_number, settled, reserved);
+CREATE INDEX ledger_by_scope ON ledger (kind, round_number, idea_number);
 )sql";
 
-constexpr Migration kMigrations[] = {
-    {1, kTables}, {2, kViews}, {3, kMeasured}, {4, kLedgerScopes}, {5, kSeeds}};
+// What a prompt tells the model beyond one time for the whole.
+constexpr const char* kLaunches = R"sql(
+ALTER TABLE stages ADD COLUMN error REAL NOT NULL DEFAULT 0;
+ALTER TABLE stages ADD COLUMN tolerance REAL NOT NULL DEFAULT 0;
+ALTER TABLE attempts ADD COLUMN report TEXT NOT NULL DEFAULT '';
+ALTER TABLE case_times ADD COLUMN empty_ns REAL NOT NULL DEFAULT 0;
+
+CREATE TABLE launches (
+  candidate INTEGER NOT NULL REFERENCES candidates (id),
+  case_name TEXT NOT NULL,
+  ordinal INTEGER NOT NULL,
+  entry TEXT NOT NULL,
+  launches INTEGER NOT NULL,
+  time_ns REAL NOT NULL,
+  dram_bytes REAL NOT NULL,
+  bound TEXT NOT NULL,
+  occupancy REAL NOT NULL,
+  limiter TEXT NOT NULL,
+  PRIMARY KEY (candidate, case_name, ordinal)
+) STRICT, WITHOUT ROWID;
+)sql";
+
+constexpr Migration kMigrations[] = {{1, kTables},       {2, kViews},    {3, kMeasured},
+                                     {4, kLedgerScopes}, {5, kLaunches}, {6, kSeeds}};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "results/control.h"
 #include "results/format.h"
 
 namespace grove::results {
@@ -137,6 +138,12 @@ void WriteHead(Page& page, const RunData& data, const CandidateRow& candidate) {
     if (idea->expected_gain) text += ", expected " + FormatRatio(*idea->expected_gain);
     page.Field("idea", text);
     page.Field("", idea->rationale);
+    const RoundRow* round = data.Find(idea->round);
+    if (parent != nullptr && round != nullptr) {
+      for (const HintRow* hint : HintsInForce(data, *parent, round->index)) {
+        page.Field("hint", hint->text);
+      }
+    }
   }
   for (const FrontierRow& row : data.frontier) {
     if (row.candidate != candidate.id) continue;
@@ -212,6 +219,21 @@ void WriteNumbers(Page& page, const EvaluationRow& e) {
       }
     }
   }
+  if (!e.launches.empty()) {
+    page.Heading("launches");
+    std::vector<std::vector<std::string>> rows = {
+        {"kernel", "case", "launches", "time", "bound", "traffic", "occupancy", "limited by"}};
+    for (const LaunchRow& l : e.launches) {
+      rows.push_back({Visible(l.entry), Visible(l.case_name), fmt::format("{}", l.launches),
+                      l.time.count() > 0 ? FormatTime(l.time) : std::string("-"),
+                      l.bound.empty() ? "-" : Visible(l.bound),
+                      l.dram_bytes > 0 ? FormatBytes(Bytes(static_cast<std::int64_t>(l.dram_bytes)))
+                                       : std::string("-"),
+                      Known(l.occupancy, FormatShare),
+                      l.limiter.empty() ? "-" : Visible(l.limiter)});
+    }
+    page.Table(rows);
+  }
   if (!e.kernels.empty()) {
     page.Heading("kernels");
     std::vector<std::vector<std::string>> rows = {{"entry", "case", "registers", "spill stores",
@@ -227,11 +249,14 @@ void WriteNumbers(Page& page, const EvaluationRow& e) {
   }
   if (!e.stages.empty()) {
     page.Heading("stages");
-    std::vector<std::vector<std::string>> rows = {{"stage", "case", "verdict", "took"}};
+    std::vector<std::vector<std::string>> rows = {
+        {"stage", "case", "verdict", "took", "error", "allowed"}};
     for (const StageRow& s : e.stages) {
       rows.push_back({std::string(eval::Name(s.stage)),
                       s.case_name.empty() ? "-" : Visible(s.case_name),
-                      std::string(eval::Name(s.verdict)), FormatTime(s.duration)});
+                      std::string(eval::Name(s.verdict)), FormatTime(s.duration),
+                      s.tolerance > 0 ? fmt::format("{:.2e}", s.error) : "-",
+                      s.tolerance > 0 ? fmt::format("{:.2e}", s.tolerance) : "-"});
     }
     page.Table(rows);
   }

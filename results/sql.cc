@@ -1,6 +1,8 @@
 #include "results/sql.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <SQLiteCpp/Backup.h>
 #include <fmt/format.h>
@@ -16,6 +18,7 @@ namespace {
 constexpr std::int64_t kTextLimit = std::int64_t{256} << 20;
 constexpr int kCompressionLevel = 3;
 constexpr int kReaderBusyMs = 5000;
+constexpr std::size_t kRepeated = 16384;  // bytes of a text that is kept for comparing
 
 // mode=ro still needs the -shm file of a WAL database. Where the folder is read-only and no process
 // has left one, nobody can be writing, and the file may be taken as it is.
@@ -61,6 +64,9 @@ struct Connection::Packer {
   };
   std::unique_ptr<ZSTD_CCtx, Free> context{ZSTD_createCCtx()};
   std::string packed;
+  // Texts that came more than once, as plans do, so that they are compared without unpacking.
+  std::array<std::pair<std::string, Hash>, 8> repeated;
+  std::size_t next = 0;
 };
 
 Connection::Connection(SQLite::Database database, std::filesystem::path file)
@@ -135,6 +141,21 @@ std::string_view Connection::Pack(std::string_view text) {
     Throw(ErrorCode::kInternal, fmt::format("zstd: {}", ZSTD_getErrorName(size)));
   }
   return {packer_->packed.data(), size};
+}
+
+std::optional<Hash> Connection::Repeated(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  for (const auto& [known, hash] : packer_->repeated) {
+    if (known != text) continue;
+    // The transition that stored it may have been taken back.
+    if (Query(*this, "SELECT 1 FROM texts WHERE hash = ?", hash).Step()) return hash;
+  }
+  return std::nullopt;
+}
+
+void Connection::Repeat(std::string_view text, const Hash& hash) {
+  if (text.size() > kRepeated) return;
+  packer_->repeated[packer_->next++ % packer_->repeated.size()] = {std::string(text), hash};
 }
 
 void Throw(ErrorCode code, std::string message) {
@@ -219,6 +240,7 @@ Hash PutText(Connection& connection, std::string_view text) {
                                                 "(limit {} bytes)",
                                                 text.size(), kTextLimit));
   }
+  if (const std::optional<Hash> known = connection.Repeated(text)) return *known;
   const Hash hash = HashText(text);
   {
     Query found(connection, "SELECT 1 FROM texts WHERE hash = ?", hash);
@@ -227,6 +249,7 @@ Hash PutText(Connection& connection, std::string_view text) {
       if (GetText(connection, hash) != text) {
         Throw(ErrorCode::kInternal, "two different texts have the hash " + hash.Hex());
       }
+      connection.Repeat(text, hash);
       return hash;
     }
   }

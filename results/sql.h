@@ -104,6 +104,10 @@ class Connection {
 
   // Compressed with zstd, by one context for all texts. Valid until the next call. Throws.
   std::string_view Pack(std::string_view text);
+  // For PutText: the hash of a text that is known to be stored, by comparing it with the last ones
+  // that came again. Throws.
+  std::optional<Hash> Repeated(std::string_view text);
+  void Repeat(std::string_view text, const Hash& hash);
 
  private:
   // Rolled back at its end unless it was committed.

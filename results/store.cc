@@ -73,8 +73,8 @@ void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
   }
   int ordinal = 0;
   for (const StageRow& s : stages) {
-    Query(c, "INSERT INTO stages VALUES (?, ?, ?, ?, ?, ?)", id, ordinal++, s.stage, s.case_name,
-          s.verdict, Finite(s.duration.count()))
+    Query(c, "INSERT INTO stages VALUES (?, ?, ?, ?, ?, ?, ?, ?)", id, ordinal++, s.stage,
+          s.case_name, s.verdict, Finite(s.duration.count()), Finite(s.error), Finite(s.tolerance))
         .Run();
   }
   const auto ns = [](const std::optional<Nanoseconds>& t) {
@@ -83,11 +83,18 @@ void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
   for (const CaseTimeRow& t : e.case_times) {
     Query(c,
           "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-          "?, ?, ?)",
+          "?, ?, ?, ?)",
           id, t.case_name, t.kind, t.mode, t.time.count(), ns(t.low), ns(t.high),
           Finite(t.floor.count()), Finite(t.class_floor.count()), t.bound, Finite(t.dram_bytes),
           Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note,
-          t.gpu_uuid)
+          t.gpu_uuid, Finite(t.empty.count()))
+        .Run();
+  }
+  ordinal = 0;
+  for (const LaunchRow& l : e.launches) {
+    Query(c, "INSERT INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", id, l.case_name,
+          ordinal++, l.entry, l.launches, Finite(l.time.count()), Finite(l.dram_bytes), l.bound,
+          Finite(l.occupancy), l.limiter)
         .Run();
   }
   for (const KernelRow& k : e.kernels) {
@@ -493,17 +500,17 @@ Result<bool> Store::ReceiveProgram(CandidateId candidate, const ProgramDraft& pr
 }
 
 Result<bool> Store::RecordAttempt(CandidateId candidate, const ProgramDraft& program,
-                                  const eval::Verdict& v) {
+                                  const eval::Verdict& v, const std::string& report) {
   return impl_->Join([&](Connection& c) {
     {
       Query row(c, "SELECT 1 FROM attempts WHERE candidate = ? AND turn = ?", candidate,
                 program.turn);
       if (row.Step()) return false;
     }
-    Query(c, "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", candidate,
-          program.turn, PutOptional(c, program.source), PutOptional(c, program.plan), v.kind,
-          v.stage, v.case_name, v.message, static_cast<std::int64_t>(v.seed), v.tensor, v.element,
-          v.expected, v.got, v.error, v.tolerance)
+    Query(c, "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          candidate, program.turn, PutOptional(c, program.source), PutOptional(c, program.plan),
+          v.kind, v.stage, v.case_name, v.message, static_cast<std::int64_t>(v.seed), v.tensor,
+          v.element, v.expected, v.got, v.error, v.tolerance, report)
         .Run();
     return true;
   });
@@ -568,11 +575,11 @@ Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
           "WHERE id = ?2",
           from, to)
         .Run();
-    for (const char* table : {"stages", "case_times", "kernels", "samples"}) {
+    for (const char* table : {"stages", "case_times", "launches", "kernels", "samples"}) {
       Query(c, fmt::format("UPDATE {} SET candidate = ? WHERE candidate = ?", table), to, from)
           .Run();
     }
-    Query(c, "INSERT INTO stages VALUES (?, 0, 'parse', '', 'duplicate', 0)", from).Run();
+    Query(c, "INSERT INTO stages VALUES (?, 0, 'parse', '', 'duplicate', 0, 0, 0)", from).Run();
     Query(c,
           "UPDATE candidates SET verdict = 'duplicate', stage = 'parse', case_name = '', "
           "input_seed = 0, tensor = '', element = -1, expected = 0, got = 0, error = 0, "

@@ -15,10 +15,11 @@
 // Shared transactions (StoreOptions::linger). What leaves the process, or allows something to leave
 // it, is on the disk before the function returns: BeginCall, RenewCall, FailCall, Reserve, and all
 // that is not named here. What only keeps what came (RecordIdeas, RequestCandidate,
-// ReceiveProgram, RecordAttempt, RecordVerdict, MoveVerdict, AnswerCall, SettleAll) may wait for
-// it, at most the linger. The order is kept, so a kill leaves the run as it was at most a linger
-// before; what a search did since then it does again, from replies that are stored, and a reply
-// that came within that linger is asked again, as one that came an instant after the kill.
+// ReceiveProgram, RecordAttempt, RecordVerdict, MoveVerdict, AnswerCall, SettleAll, LimitStates,
+// and Reserve of what is neither limited nor a GPU's) may wait for it, at most the linger. The
+// order is kept, so a kill leaves the run as it was at most a linger before; what a search did
+// since then it does again, from replies that are stored, and a reply that came within that linger
+// is asked again, as one that came an instant after the kill.
 //
 // Errors. kResource (disk full, read-only folder, quota): nothing of the transition is stored, the
 // run is as it was; with a linger, nothing can be stored until the run is opened again.
@@ -173,7 +174,7 @@ class Store {
   Result<bool> ReceiveProgram(CandidateId candidate, const ProgramDraft& program);
   // Keeps a failed program that goes back to the model for repair. false: this turn is stored.
   Result<bool> RecordAttempt(CandidateId candidate, const ProgramDraft& program,
-                             const eval::Verdict& verdict);
+                             const eval::Verdict& verdict, const std::string& report = {});
   // The candidate's final verdict with all its rows. Settles the ledger's key "evaluation NAME" at
   // `cost`, kinds that it does not name at what they reserved. false: it had a verdict, and keeps
   // it. Of two rows with one key (case, kind, mode; case, entry) the last is kept; without

@@ -43,6 +43,7 @@ struct Slot {
   std::string name;
   Received received;
   std::vector<std::string> earlier;  // verdicts of the turns before
+  std::string report;                // RepairReport() of the program that failed last
 };
 using SlotPtr = std::shared_ptr<Slot>;
 

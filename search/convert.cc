@@ -12,6 +12,32 @@ results::TimingMode ModeOf(const std::string& name) {
   return results::TimingMode::kCold;
 }
 
+// One row for each kernel of the plan; none where there is one launch, of which the case's own row
+// says the same.
+std::vector<results::LaunchRow> LaunchesOf(const eval::CaseTime& time) {
+  std::vector<results::LaunchRow> rows;
+  if (time.launches.size() < 2) return rows;
+  std::vector<Nanoseconds> slowest;
+  for (const eval::LaunchReport& launch : time.launches) {
+    auto row = std::find_if(rows.begin(), rows.end(),
+                            [&](const auto& known) { return known.entry == launch.kernel; });
+    if (row == rows.end()) {
+      row = rows.insert(rows.end(), {time.case_name, launch.kernel});
+      slowest.push_back(Nanoseconds(-1));
+    }
+    ++row->launches;
+    row->time += launch.time;
+    row->dram_bytes += launch.dram_bytes;
+    Nanoseconds& longest = slowest[static_cast<std::size_t>(row - rows.begin())];
+    if (launch.time <= longest) continue;
+    longest = launch.time;
+    row->bound = launch.bound;
+    row->occupancy = launch.occupancy.warps_share;
+    row->limiter = launch.occupancy.limiter;
+  }
+  return rows;
+}
+
 results::CaseTimeRow ToRow(const eval::CaseTime& time) {
   results::CaseTimeRow row;
   row.case_name = time.case_name;
@@ -28,6 +54,7 @@ results::CaseTimeRow ToRow(const eval::CaseTime& time) {
   row.checked_share = time.checked_share;
   row.note = time.note;
   row.gpu_uuid = time.gpu_uuid;
+  row.empty = time.empty_kernel;
   // The slowest launch speaks for the plan.
   const auto slowest =
       std::max_element(time.launches.begin(), time.launches.end(),
@@ -58,10 +85,15 @@ results::EvaluationRow ToRow(const eval::Evaluation& evaluation) {
                         : stage.passed  ? eval::VerdictKind::kPass
                                         : evaluation.verdict.kind;
     stage_row.duration = stage.duration;
+    stage_row.error = stage.error;
+    stage_row.tolerance = stage.tolerance;
     row.stages.push_back(std::move(stage_row));
   }
   for (const eval::CaseTime& time : evaluation.times) {
     row.case_times.push_back(ToRow(time));
+    for (results::LaunchRow& launches : LaunchesOf(time)) {
+      row.launches.push_back(std::move(launches));
+    }
     std::int64_t ordinal = 0;
     for (const Nanoseconds sample : time.samples) {
       row.samples.push_back({time.case_name, results::TimingMode::kCold, ordinal++, sample});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "eval/check.h"
 #include "eval/model/cost_model.h"
 #include "ideas/idea_prompt.h"
+#include "search/describe.h"
 #include "search/stagnation.h"
 
 namespace grove::search {
@@ -75,58 +77,6 @@ ideas::Idea IdeaOf(const IdeaRow& row) {
   return idea;
 }
 
-namespace {
-
-// The kernels of the first timed case; those of the others differ by their dims only.
-std::vector<const results::KernelRow*> KernelsOf(const results::EvaluationRow& evaluation) {
-  std::vector<const results::KernelRow*> kernels;
-  for (const results::KernelRow& kernel : evaluation.kernels) {
-    if (kernel.case_name == evaluation.kernels.front().case_name) kernels.push_back(&kernel);
-  }
-  return kernels;
-}
-
-std::int64_t SharedOf(const results::KernelRow& kernel) {
-  return kernel.static_shared.value + kernel.dynamic_shared.value;
-}
-
-struct Resources {
-  std::int64_t registers = 0;  // per thread, of the kernel that takes most
-  std::int64_t spilled = 0;    // bytes, of all kernels
-  std::int64_t shared = 0;     // bytes per block, of the kernel that takes most
-};
-Resources ResourcesOf(const std::vector<const results::KernelRow*>& kernels) {
-  Resources used;
-  for (const results::KernelRow* kernel : kernels) {
-    used.registers = std::max(used.registers, kernel->registers);
-    used.spilled += kernel->spill_stores.value;
-    used.shared = std::max(used.shared, SharedOf(*kernel));
-  }
-  return used;
-}
-
-// "r2.i1.b2, 812.3 us, 96 registers, 32 bytes spilled, 48 KB shared, 3 launches".
-std::string DescribeBest(const CandidateRow& best) {
-  std::string text = best.name;
-  if (const auto time = results::ScoreOf(best)) {
-    text += fmt::format(", {:.1f} us", time->count() / 1e3);
-  }
-  if (!best.evaluation || best.evaluation->kernels.empty()) return text;
-  const Resources used = ResourcesOf(KernelsOf(*best.evaluation));
-  text += fmt::format(", {} registers", used.registers);
-  if (used.spilled > 0) text += fmt::format(", {} bytes spilled", used.spilled);
-  if (used.shared > 0) text += fmt::format(", {} bytes shared", used.shared);
-  for (const results::CaseTimeRow& row : best.evaluation->case_times) {
-    if (row.mode != results::TimingMode::kCold) continue;
-    if (row.occupancy > 0) text += fmt::format(", {:.0f}% occupancy", 100 * row.occupancy);
-    if (row.launches > 1) text += fmt::format(", {} launches", row.launches);
-    break;
-  }
-  return text;
-}
-
-}  // namespace
-
 TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
   TriedIdea tried;
   tried.title = idea.title;
@@ -148,7 +98,8 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
     for (const CandidateRow* sibling : siblings) {
       worst = std::min(worst, results::SpeedUp(*parent, *sibling).value_or(worst));
     }
-    if (worst < *tried.gain * (1 - kNoise)) tried.note = fmt::format("from {:.2f}x on", worst);
+    if (worst < *tried.gain * (1 - kNoise))
+      tried.note = "the slowest " + ideas::DescribeGain(worst);
   }
   // Why the others failed.
   std::map<std::string, int> failures;
@@ -170,10 +121,8 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
                   : *tried.gain < 1 - kNoise ? TriedIdea::Outcome::kLoss
                                              : TriedIdea::Outcome::kTie;
   if (tried.outcome == TriedIdea::Outcome::kLoss && credit.best->evaluation) {
-    for (const results::CaseTimeRow& row : credit.best->evaluation->case_times) {
-      if (row.mode != results::TimingMode::kCold || row.bound.empty()) continue;
-      tried.note += fmt::format("{}bound by {}", tried.note.empty() ? "" : "; ", row.bound);
-      break;
+    if (const std::string where = WhereTheTimeIs(*credit.best->evaluation); !where.empty()) {
+      tried.note += (tried.note.empty() ? "" : "; ") + where;
     }
   }
   return tried;
@@ -203,50 +152,7 @@ Result<KernelFacts> FactsOf(const RunTree& tree, const CandidateRow& candidate) 
   }
   facts.counters = candidate.profile;
   if (!candidate.evaluation) return facts;
-  const results::EvaluationRow& evaluation = *candidate.evaluation;
-  facts.time = evaluation.score;
-  facts.modelled = evaluation.score_kind == results::TimeKind::kModelled;
-  facts.precision_class = evaluation.precision;
-  double log_floor = 0;
-  int timed = 0;
-  for (const results::CaseTimeRow& row : evaluation.case_times) {
-    if (row.mode == results::TimingMode::kHot || row.mode == results::TimingMode::kGraph) {
-      facts.cases.push_back(fmt::format(
-          "case {}: {:.3f} us {}", row.case_name, row.time.count() / 1e3,
-          row.mode == results::TimingMode::kHot ? "with its data in L2" : "as a graph replay"));
-    }
-    if (row.mode != results::TimingMode::kCold) continue;
-    ++timed;
-    log_floor += std::log(row.class_floor.count());
-    facts.bound = row.bound;
-    facts.limiter = row.limiter;
-    if (row.occupancy > 0) facts.occupancy = row.occupancy;
-    std::string line = fmt::format("case {}: {:.3f} us", row.case_name, row.time.count() / 1e3);
-    if (row.class_floor.count() > 0) {
-      line += fmt::format(", floor of the class {:.3f} us", row.class_floor.count() / 1e3);
-    }
-    if (row.dram_bytes > 0)
-      line += fmt::format(", {:.2f} MB of memory traffic", row.dram_bytes / 1e6);
-    if (!row.bound.empty()) line += ", bound by " + row.bound;
-    if (row.launches > 1) line += fmt::format(", {} launches", row.launches);
-    facts.cases.push_back(std::move(line));
-  }
-  if (facts.time && timed > 0) {
-    facts.floor = Nanoseconds(std::exp(log_floor / timed));
-    facts.share_of_floor = *facts.floor / *facts.time;
-  }
-  const auto kernels = KernelsOf(evaluation);
-  if (kernels.empty()) return facts;
-  const Resources used = ResourcesOf(kernels);
-  facts.registers = static_cast<int>(used.registers);
-  facts.spill_bytes = used.spilled;
-  facts.shared_bytes = used.shared;
-  if (kernels.size() == 1) return facts;
-  for (const results::KernelRow* kernel : kernels) {
-    facts.kernels.push_back(
-        fmt::format("kernel {}: {} registers, {} bytes spilled, {} bytes shared", kernel->entry,
-                    kernel->registers, kernel->spill_stores.value, SharedOf(*kernel)));
-  }
+  AddEvaluation(facts, *candidate.evaluation);
   return facts;
 }
 
@@ -285,11 +191,22 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
   for (const IdeaRow* idea : tree.IdeasFrom(parent.id)) {
     if (before(*idea)) context.tried_here.push_back(OutcomeOf(tree, *idea));
   }
+  std::set<IdeaId> lineage;  // shown already
+  for (const CandidateRow* step = data.Find(parent.id); step->idea;
+       step = data.Find(step->parent)) {
+    lineage.insert(step->idea);
+  }
   for (auto idea = data.ideas.rbegin(); idea != data.ideas.rend(); ++idea) {
     if (context.tried_elsewhere.size() == kElsewhere) break;
-    if (idea->parent != parent.id && before(*idea)) {
-      context.tried_elsewhere.push_back(OutcomeOf(tree, *idea));
+    if (idea->parent == parent.id || !before(*idea) || lineage.contains(idea->id)) continue;
+    TriedIdea tried = OutcomeOf(tree, *idea);
+    if (const CandidateRow* from = data.Find(idea->parent)) {
+      tried.from = from->name;
+      if (const auto time = results::ScoreOf(*from)) {
+        tried.from += fmt::format(", {:.1f} us", time->count() / 1e3);
+      }
     }
+    context.tried_elsewhere.push_back(std::move(tried));
   }
   context.playbook = library_.Excerpt(task_.family, device_.arch, question.round);
   context.hints = question.hints;
@@ -330,7 +247,7 @@ Result<llm::Request> Prompts::ForImplementation(const ParentFacts& parent, const
 Result<llm::Request> Prompts::ForRepair(const ParentFacts& parent, const IdeaRow& idea, int branch,
                                         const std::vector<std::string>& hints,
                                         const results::ProgramDraft& failed,
-                                        const eval::Verdict& verdict,
+                                        const eval::Verdict& verdict, const std::string& report,
                                         const std::vector<std::string>& earlier) const {
   codegen::RepairContext context;
   context.implement = Implementation(parent, idea, branch, hints);
@@ -339,6 +256,7 @@ Result<llm::Request> Prompts::ForRepair(const ParentFacts& parent, const IdeaRow
   context.verdict = eval::Name(verdict.kind);
   context.case_name = verdict.case_name;
   context.message = verdict.message;
+  context.report = report;
   context.earlier = earlier;
   return codegen::BuildRepairRequest(context);
 }

@@ -55,10 +55,12 @@ class Prompts {
   Result<llm::Request> ForImplementation(const ParentFacts& parent, const results::IdeaRow& idea,
                                          int branch, const std::vector<std::string>& hints) const;
   std::uint64_t SeedOf(int branch) const;
-  // Another try after `failed` ended with `verdict`; `earlier` are the verdicts before that one.
+  // Another try after `failed` ended with `verdict`; `report` is RepairReport() of its evaluation,
+  // `earlier` are the verdicts before that one.
   Result<llm::Request> ForRepair(const ParentFacts& parent, const results::IdeaRow& idea,
                                  int branch, const std::vector<std::string>& hints,
                                  const results::ProgramDraft& failed, const eval::Verdict& verdict,
+                                 const std::string& report,
                                  const std::vector<std::string>& earlier) const;
 
  private:

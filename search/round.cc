@@ -15,6 +15,7 @@
 #include "results/format.h"
 #include "search/candidate.h"
 #include "search/convert.h"
+#include "search/describe.h"
 #include "search/elsewhere.h"
 #include "search/idea_intake.h"
 #include "search/selection.h"
@@ -367,9 +368,10 @@ struct Round::Impl {
         if (attempt->turn != slot->received.draft.turn) continue;
         before.emplace();
         before->verdict = attempt->verdict;
+        slot->report = attempt->report;
       }
     }
-    if (before) return Judge(slot, *before);
+    if (before) return Judge(slot, *before, true);
     if (twin) return Conclude(slot, DuplicateOf(*twin));
     EvaluationRow known;
     switch (programs.Enter(identity, slot, known)) {
@@ -443,15 +445,18 @@ struct Round::Impl {
     ++awaited;
   }
 
-  // What follows from an evaluation for one candidate.
-  void Judge(const SlotPtr& slot, const EvaluationRow& row) {
+  // What follows from an evaluation for one candidate. `known`: it was an attempt before the run
+  // was resumed, and slot->report is what was said of it.
+  void Judge(const SlotPtr& slot, const EvaluationRow& row, bool known = false) {
     const eval::Verdict& verdict = row.verdict;
     if (verdict.passed()) return Settle(slot, row);
     const int turn = slot->received.draft.turn;
     if (turn >= parts.config.repairs || !IsRepairable(verdict.kind) || out_of_budget()) {
       return Conclude(slot, row);
     }
-    if (auto kept = parts.tree.Attempt(slot->id, slot->received.draft, verdict); !kept) {
+    if (!known) slot->report = RepairReport(row);
+    if (auto kept = parts.tree.Attempt(slot->id, slot->received.draft, verdict, slot->report);
+        !kept) {
       return Set(std::move(kept.error()));
     }
     Post([this, slot, row] { Repair(slot, row); });
@@ -462,7 +467,7 @@ struct Round::Impl {
     const int turn = slot->received.draft.turn + 1;
     const auto request =
         parts.prompts.ForRepair(parent, slot->idea, slot->branch, HintsFor(slot->place),
-                                slot->received.draft, row.verdict, slot->earlier);
+                                slot->received.draft, row.verdict, slot->report, slot->earlier);
     if (!request) return Set(request.error());
     auto answer = Ask(KeyOf(*slot, turn), *request);
     if (!answer) {

@@ -305,14 +305,14 @@ Status RunTree::Receive(CandidateId candidate, const ProgramDraft& program) {
 }
 
 Status RunTree::Attempt(CandidateId candidate, const ProgramDraft& program,
-                        const eval::Verdict& verdict) {
+                        const eval::Verdict& verdict, const std::string& report) {
   const auto lock = Lock();
-  auto added = store_.RecordAttempt(candidate, program, verdict);
+  auto added = store_.RecordAttempt(candidate, program, verdict, report);
   if (!added) return Failure(std::move(added.error()));
   if (!*added) return {};
   CandidateRow texts;
   SetProgram(texts, program);
-  AttemptRow row{candidate, program.turn, texts.source, texts.plan, verdict};
+  AttemptRow row{candidate, program.turn, texts.source, texts.plan, verdict, report};
   attempts_[candidate.value].push_back(row);
   data_.attempts.push_back(std::move(row));
   return {};

@@ -61,7 +61,7 @@ class RunTree {
   Result<results::CandidateRow> Request(const results::IdeaRow& idea, int branch);
   Status Receive(CandidateId candidate, const results::ProgramDraft& program);
   Status Attempt(CandidateId candidate, const results::ProgramDraft& program,
-                 const eval::Verdict& verdict);
+                 const eval::Verdict& verdict, const std::string& report);
   Status Conclude(CandidateId candidate, const results::EvaluationRow& evaluation);
   // See Store::MoveVerdict.
   Status Move(CandidateId from, CandidateId to);

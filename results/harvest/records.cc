@@ -255,6 +255,7 @@ Status RecordMaker::Nodes(const Emit& emit) {
     json["speed_up_over_parent"] = parent != nullptr ? OrNull(SpeedUp(*parent, c)) : Json(nullptr);
     json["frontier"] = !run_.index.FrontierOf(c.id).empty();
     json["cases"] = Json::array();
+    json["launches"] = Json::array();
     json["kernels"] = Json::array();
     if (c.evaluation) {
       for (const CaseTimeRow& t : c.evaluation->case_times) {
@@ -279,6 +280,15 @@ Status RecordMaker::Nodes(const Emit& emit) {
           }
         }
         json["cases"].push_back(std::move(row));
+      }
+      for (const LaunchRow& l : c.evaluation->launches) {
+        json["launches"].push_back({{"case", l.case_name},
+                                    {"entry", l.entry},
+                                    {"launches", l.launches},
+                                    {"time_ns", Number(l.time.count())},
+                                    {"dram_bytes", Number(l.dram_bytes)},
+                                    {"bound", l.bound},
+                                    {"occupancy", Number(l.occupancy)}});
       }
       for (const KernelRow& k : c.evaluation->kernels) {
         json["kernels"].push_back({{"entry", k.entry},

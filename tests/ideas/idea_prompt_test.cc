@@ -81,7 +81,7 @@ TEST(IdeaPrompt, TriedIdeasCarryOutcomeGainAndReason) {
       {"Unroll", Category::kAsynchrony, TriedIdea::Outcome::kLoss, 0.91, "spills\nmuch"},
       {"Split", Category::kParallelism, TriedIdea::Outcome::kFailed, {}, "wrong_result"}};
   const std::string prompt = Prompt(context);
-  EXPECT_NE(prompt.find("- Unroll [asynchrony and latency hiding]: loss, 0.91x; spills much\n"),
+  EXPECT_NE(prompt.find("- Unroll [asynchrony and latency hiding]: loss, 0.910x; spills much\n"),
             std::string::npos);
   EXPECT_NE(prompt.find("- Split [parallelism and occupancy]: failed; wrong_result\n"),
             std::string::npos);

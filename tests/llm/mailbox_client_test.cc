@@ -142,14 +142,18 @@ TEST_F(MailboxTest, ARestartFindsItsPromptAndTheReply) {
       EXPECT_EQ(client->Complete(Ask(1), stop.get_token()).error().code, ErrorCode::kCancelled);
     });
     ASSERT_EQ(Waiting(1).size(), 1U);
+    EXPECT_FALSE(Waiting(1).at(0).withdrawn);
     stop.request_stop();
   }
+  ASSERT_EQ(Waiting(1).size(), 1U);
+  EXPECT_TRUE(Waiting(1).at(0).withdrawn) << "who answers can see that nobody waits";
   Write("0001.reply.md", "while it was away\n<!-- end of reply -->");
   auto client = MakeMailboxClient(box(), clock_);
   const auto reply = client->Complete(Ask(1), {});
   ASSERT_TRUE(reply) << reply.error().message;
   EXPECT_EQ(reply->text, "while it was away\n");
   EXPECT_FALSE(std::filesystem::exists(box() / "0002.prompt.md"));
+  EXPECT_FALSE(std::filesystem::exists(box() / "0001.withdrawn"));
 }
 
 TEST_F(MailboxTest, AnotherProcesssNumbersAreNotTaken) {

@@ -223,7 +223,7 @@ INSTANTIATE_TEST_SUITE_P(
                "DELETE FROM stages WHERE candidate = (SELECT min(id) FROM candidates WHERE "
                "verdict IS NOT NULL AND parent IS NOT NULL)",
                "without any stage"},
-        Damage{"Orphan", "INSERT INTO stages VALUES (999, 0, 'parse', '', 'pass', 1.0)",
+        Damage{"Orphan", "INSERT INTO stages VALUES (999, 0, 'parse', '', 'pass', 1.0, 0, 0)",
                "refers to nothing in candidates"},
         Damage{"LostText", "DELETE FROM texts WHERE hash = (SELECT reply FROM calls WHERE id = 2)",
                "refers to nothing in texts"},

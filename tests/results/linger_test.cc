@@ -96,6 +96,47 @@ TEST_F(LingerTest, ARefusedTransitionTakesBackItsOwnPartOnly) {
   EXPECT_TRUE(CheckStore(runs_ / "a"));
 }
 
+// The run's totals are kept, not summed each time.
+TEST_F(LingerTest, TotalsFollowWhatIsTakenBack) {
+  for (const milliseconds linger : {milliseconds(0), milliseconds(hours(1))}) {
+    std::filesystem::remove_all(runs_ / "a");
+    auto store = Begin(linger);
+    const Amount amounts[] = {{LedgerKind::kTokens, 60}, {LedgerKind::kDollars, 0.1}};
+    const LedgerLimit limit{LedgerKind::kTokens, LedgerSpan::kRun, 100};
+    const CallRow call =
+        store->BeginCall(kCall, SampleRequest(kCall), amounts, std::span(&limit, 1)).value();
+    EXPECT_EQ(store->Total(LedgerKind::kTokens)->reserved, 60);
+    // Settles the first attempt, and has no room for a second: neither is done.
+    const auto again = store->RenewCall(call.id, amounts, std::span(&limit, 1));
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, ErrorCode::kBudget);
+    EXPECT_EQ(store->Total(LedgerKind::kTokens)->settled, 0);
+    EXPECT_EQ(store->Total(LedgerKind::kTokens)->reserved, 60);
+    EXPECT_FALSE(store->Reserve("other", amounts, {}, std::span(&limit, 1)));
+    const Amount cost{LedgerKind::kTokens, 10};
+    llm::Reply reply;
+    reply.text = "x";
+    ASSERT_TRUE(store->AnswerCall(call.id, reply, std::span(&cost, 1)));
+    EXPECT_TRUE(store->Reserve("other", amounts, {}, std::span(&limit, 1)).value());
+    EXPECT_TRUE(store->Settle("other", {LedgerKind::kDollars, 0.3}).value());
+    const LedgerTotal tokens = store->Total(LedgerKind::kTokens).value();
+    const LedgerTotal dollars = store->Total(LedgerKind::kDollars).value();
+    EXPECT_EQ(tokens.settled, 10);
+    EXPECT_EQ(tokens.reserved, 60);
+    EXPECT_NEAR(dollars.settled, 0.4, 1e-12);
+    EXPECT_EQ(dollars.reserved, 0);
+    // What another process reads from the file is the same.
+    store.reset();
+    store = Open("a");
+    EXPECT_EQ(store->Total(LedgerKind::kTokens)->settled, tokens.settled);
+    EXPECT_EQ(store->Total(LedgerKind::kTokens)->reserved, tokens.reserved);
+    EXPECT_NEAR(store->Total(LedgerKind::kDollars)->settled, dollars.settled, 1e-12);
+    EXPECT_EQ(store->SettleOpen().value(), 1);
+    EXPECT_EQ(store->Total(LedgerKind::kTokens)->settled, 70);
+    EXPECT_EQ(store->Total(LedgerKind::kTokens)->reserved, 0);
+  }
+}
+
 TEST_F(LingerTest, AQuestionThatWasTakenBackIsStoredWithTheNext) {
   auto store = Begin(hours(1));
   const Amount much{LedgerKind::kTokens, 11};

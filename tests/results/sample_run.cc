@@ -69,6 +69,8 @@ EvaluationRow SampleEvaluation(double score_ns) {
   EvaluationRow e;
   e.stages = {{eval::Stage::kParse, "", eval::VerdictKind::kPass, Milliseconds(0.5)},
               {eval::Stage::kCompile, "n512", eval::VerdictKind::kPass, Milliseconds(120)}};
+  e.launches = {{"n512", "rows", 2, Nanoseconds(4000), 6e6, "memory", 0.75, "registers"},
+                {"n512", "merge", 1, Nanoseconds(900), 0, "latency", 0.5, ""}};
   e.kernels = {{"n512", "softmax", 40, Bytes(0), Bytes(8), Bytes(1024), Bytes(2048), Bytes(16)}};
   if (score_ns <= 0) {
     e.verdict.kind = eval::VerdictKind::kWrongResult;

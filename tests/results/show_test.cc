@@ -115,6 +115,8 @@ TEST_F(ShowTest, JsonHoldsTheSameWithUnits) {
   EXPECT_EQ(json["cases"][0]["floor_ns"], 3500);
   EXPECT_DOUBLE_EQ(json["cases"][0]["share_of_floor"], 3500 / 14989.0);
   EXPECT_EQ(json["kernels"][0]["spill_load_bytes"], 8);
+  EXPECT_EQ(json["launches"][0]["entry"], "rows");
+  EXPECT_EQ(json["launches"][1]["time_ns"], 900);
   EXPECT_EQ(json["stages"][1]["duration_ms"], 120);
   EXPECT_EQ(json["source"], "// Answer to code r0.p1.i1.b1.t0");
   const CandidateRow& failed = Row("r0.i2.b2");

@@ -116,6 +116,9 @@ TEST_F(StoreTest, AnEvaluationIsReadBackWhole) {
   wanted.case_times[0].dropped = 4;
   wanted.case_times[0].checked_share = 0.25;
   wanted.case_times[0].note = "sampled blocks";
+  wanted.case_times[0].empty = Nanoseconds(2100);
+  wanted.stages[1].error = 1e-7;
+  wanted.stages[1].tolerance = 1e-6;
   wanted.score_kind = TimeKind::kMeasured;
   ASSERT_TRUE(store_->RecordVerdict(candidate_, wanted).value());
   const CandidateRow row = Row();
@@ -139,6 +142,18 @@ TEST_F(StoreTest, AnEvaluationIsReadBackWhole) {
   EXPECT_EQ(e.case_times[0].dropped, 4);
   EXPECT_EQ(e.case_times[0].checked_share, 0.25);
   EXPECT_EQ(e.case_times[0].note, "sampled blocks");
+  EXPECT_EQ(e.case_times[0].empty, Nanoseconds(2100));
+  EXPECT_EQ(e.stages[1].error, 1e-7);
+  EXPECT_EQ(e.stages[1].tolerance, 1e-6);
+  ASSERT_EQ(e.launches.size(), 2u);
+  EXPECT_EQ(e.launches[0].entry, "rows");
+  EXPECT_EQ(e.launches[0].launches, 2);
+  EXPECT_EQ(e.launches[0].time, Nanoseconds(4000));
+  EXPECT_EQ(e.launches[0].dram_bytes, 6e6);
+  EXPECT_EQ(e.launches[0].limiter, "registers");
+  EXPECT_EQ(e.launches[1].entry, "merge") << "in the order of the plan";
+  EXPECT_EQ(e.launches[1].bound, "latency");
+  EXPECT_EQ(e.launches[1].occupancy, 0.5);
   ASSERT_EQ(e.kernels.size(), 1u);
   EXPECT_EQ(e.kernels[0].entry, "softmax");
   EXPECT_EQ(e.kernels[0].registers, 40);
@@ -238,12 +253,15 @@ TEST_F(StoreTest, FailedTurnsAreKeptBesideTheFinalProgram) {
   verdict.kind = eval::VerdictKind::kCompileError;
   verdict.stage = eval::Stage::kCompile;
   verdict.message = "line 3";
-  EXPECT_TRUE(store_->RecordAttempt(candidate_, {0, "broken", "{}", {}}, verdict).value());
+  EXPECT_TRUE(
+      store_->RecordAttempt(candidate_, {0, "broken", "{}", {}}, verdict, "passed before: smoke")
+          .value());
   EXPECT_FALSE(store_->RecordAttempt(candidate_, {0, "again", "{}", {}}, verdict).value());
   const RunData data = Load("a");
   ASSERT_EQ(data.attempts.size(), 1u);
   EXPECT_EQ(data.attempts[0].candidate, candidate_);
   EXPECT_EQ(data.attempts[0].verdict.message, "line 3");
+  EXPECT_EQ(data.attempts[0].report, "passed before: smoke");
   EXPECT_EQ(store_->Text(data.attempts[0].source.value()).value(), "broken");
 }
 
