@@ -13,6 +13,7 @@
 
 #include "base/suggest.h"
 #include "cli/commands.h"
+#include "cli/complain.h"
 #include "cli/exit_code.h"
 #include "cli/gallery_command.h"
 #include "cli/import_command.h"
@@ -22,6 +23,7 @@
 #include "cli/package_command.h"
 #include "cli/rank_command.h"
 #include "cli/steer_app.h"
+#include "cli/task_path.h"
 
 namespace grove::cli {
 namespace {
@@ -140,9 +142,10 @@ int Dispatch(int argc, const char* const* argv) {
 
   RunOptions run;
   auto* run_app = app.add_subcommand("run", "search for a faster kernel of a task");
-  run_app->add_option("task", run.tasks,
-                      "what to make fast (grove tasks); several, as TASK or TASK=WEIGHT, share "
-                      "the budget");
+  run_app->add_option(
+      "task", run.tasks,
+      "what to make fast (grove tasks), or a task's folder; several, as TASK or TASK=WEIGHT, share "
+      "the budget");
   run_app->add_option("--batch", run.batch, "file with tasks, weights and limits (docs/search.md)")
       ->check(CLI::ExistingFile);
   run_app->add_option("--name", run.name, "name of the run (default: TASK-N)");
@@ -218,6 +221,9 @@ int Dispatch(int argc, const char* const* argv) {
       ->add_option("--profile", common.bench.profile,
                    "of the task's checker: strict or competition (default: the task's)")
       ->check(CLI::IsMember({"strict", "competition"}));
+  eval_app->add_option("--class", common.bench.demanded,
+                       "of accuracy that is demanded: fp64, fp32, tf32, fp16, bf16 or fp8 "
+                       "(default: the task's)");
   eval_app->add_flag("--screen", common.bench.screen, "in the emulator first, then on the GPU");
   eval_app->add_option("--seed", common.bench.seed, "of the inputs")->capture_default_str();
   AddBenchOptions(*eval_app, common.bench);
@@ -244,7 +250,7 @@ int Dispatch(int argc, const char* const* argv) {
   BaselineOptions baseline;
   auto* baseline_app =
       app.add_subcommand("baseline", "measure what a task is compared with, and keep it");
-  baseline_app->add_option("task", baseline.task, "the task")->required();
+  baseline_app->add_option("task", baseline.task, "the task, or its folder")->required();
   auto* torch =
       baseline_app->add_flag("--torch", baseline.torch, "also PyTorch, eager and torch.compile");
   baseline_app->add_option("--python", baseline.python, "the interpreter that has PyTorch")
@@ -329,6 +335,18 @@ int Dispatch(int argc, const char* const* argv) {
   if (from_file->gpu && unsaid("--gpu")) common.bench.gpu = *from_file->gpu;
   common.runs = runs;
   run.settings.file = models.settings.file = config_file;
+
+  // A task may be named by its folder.
+  for (std::string* named : {&eval.task, &baseline.task, &lint.task, &task}) {
+    if (auto split = SplitTaskPath(*named, common.bench.tasks); !split) {
+      return Complain(split.error());
+    }
+  }
+  if (run.tasks.size() == 1) {
+    if (auto split = SplitTaskPath(run.tasks[0], common.bench.tasks); !split) {
+      return Complain(split.error());
+    }
+  }
 
   const Interrupt interrupt;
   common.stop = interrupt.token();

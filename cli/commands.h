@@ -112,11 +112,13 @@ int HarvestCommand(const HarvestCommandOptions& options, const Common& common);
 
 // With `git` a run as a repository; with `to` one kernel.
 struct ExportOptions {
-  std::string what;                // git: the run; to: [RUN/]KERNEL (default: best)
+  std::string what;                // git: the run; to: [RUN/]KERNEL (default: best), or a name
+  bool gallery = false;            // of the gallery
   std::filesystem::path git;       // folder of the repository to make
   std::string to;                  // a format (results::ExportFormatNames)
   std::filesystem::path output;    // empty = a name made of the task and the kernel
   std::vector<std::string> cases;  // empty = the run's scored ones
+  std::string compiler = "nvrtc";  // or "nvcc"
 };
 int ExportCommand(const ExportOptions& options, const Common& common);
 

@@ -9,11 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "base/share.h"
-#include "base/suggest.h"
 #include "cli/complain.h"
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
+#include "cli/gallery.h"
 #include "codegen/program.h"
 #include "results/format.h"
 #include "results/run_index.h"
@@ -25,89 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-constexpr std::uintmax_t kLargestFile = std::uintmax_t{16} << 20;
-
-struct Entry {
-  std::string name;
-  std::string source, plan;
-  std::string task, suite;
-  std::vector<std::string> cases;
-  std::string gpu;  // "H200"
-  std::string title;
-  Nanoseconds score{0};
-};
-
-fs::path FolderOf(const GalleryOptions& options) {
-  return options.folder.empty() ? ShareFolder("gallery") : options.folder;
-}
-
-Result<Entry> ReadEntry(const fs::path& folder) {
-  Entry entry;
-  entry.name = folder.filename().string();
-  auto source = ReadFile(folder / "program.cu", kLargestFile);
-  if (!source) return Failure(std::move(source.error()));
-  auto plan = ReadFile(folder / "plan.json", kLargestFile);
-  if (!plan) return Failure(std::move(plan.error()));
-  auto text = ReadFile(folder / "result.json", kLargestFile);
-  if (!text) return Failure(std::move(text.error()));
-  entry.source = std::move(*source);
-  entry.plan = std::move(*plan);
-  const Json json = Json::parse(*text, nullptr, false);
-  const auto bad = [&](std::string_view what) {
-    return Fail(ErrorCode::kInvalidInput,
-                fmt::format("{}: expected {}", (folder / "result.json").string(), what));
-  };
-  if (!json.is_object()) return bad("one JSON object");
-  const auto word = [&](const char* key, std::string& to) {
-    const auto at = json.find(key);
-    if (at == json.end() || !at->is_string()) return false;
-    to = at->get<std::string>();
-    return true;
-  };
-  if (!word("task", entry.task) || !word("suite", entry.suite) || !word("gpu", entry.gpu) ||
-      !word("title", entry.title)) {
-    return bad("the texts task, title, suite and gpu");
-  }
-  const auto score = json.find("score_ns");
-  if (score == json.end() || !score->is_number() || score->get<double>() <= 0) {
-    return bad("a positive number score_ns");
-  }
-  entry.score = Nanoseconds(score->get<double>());
-  const auto cases = json.find("selected_cases");
-  if (cases == json.end() || !cases->is_array()) return bad("a list selected_cases");
-  for (const Json& one : *cases) {
-    if (!one.is_string()) return bad("case names in selected_cases");
-    entry.cases.push_back(one.get<std::string>());
-  }
-  return entry;
-}
-
-// Those of `options.names`, or all, by name.
-Result<std::vector<Entry>> Entries(const GalleryOptions& options) {
-  const fs::path folder = FolderOf(options);
-  std::vector<std::string> there;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->is_directory()) there.push_back(at->path().filename().string());
-  }
-  if (error) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("no gallery at {}: {}", folder.string(), error.message()));
-  }
-  std::sort(there.begin(), there.end());
-  for (const std::string& name : options.names) {
-    if (std::find(there.begin(), there.end(), name) != there.end()) continue;
-    return Fail(ErrorCode::kNotFound, UnknownName("gallery kernel", name, there));
-  }
-  std::vector<Entry> entries;
-  for (const std::string& name : options.names.empty() ? there : options.names) {
-    auto entry = ReadEntry(folder / name);
-    if (!entry) return Failure(std::move(entry.error()));
-    entries.push_back(std::move(*entry));
-  }
-  return entries;
-}
 
 // How the kernel came about, oldest first, each with what it gained over its parent.
 Json LineageJson(const results::RunData& data, const results::CandidateRow& best) {
@@ -137,6 +53,7 @@ Json ResultJson(const results::RunData& data, const results::CandidateRow& row,
   json["suite"] = config.suite;
   json["selected_cases"] = config.cases;
   json["demanded"] = data.task.demanded;
+  if (!config.demanded.empty()) json["demanded_instead"] = config.demanded;
   json["class"] = row.evaluation->precision;
   json["run"] = data.run.name;
   json["kernel"] = row.name;
@@ -174,10 +91,10 @@ Json ResultJson(const results::RunData& data, const results::CandidateRow& row,
 }  // namespace
 
 int GalleryListCommand(const GalleryOptions& options, const Common& common) {
-  auto entries = Entries(options);
+  auto entries = ReadGallery(options.folder, options.names);
   if (!entries) return Complain(entries.error());
   Json list = Json::array();
-  for (const Entry& entry : *entries) {
+  for (const GalleryEntry& entry : *entries) {
     if (common.json) {
       list.push_back({{"name", entry.name},
                       {"task", entry.task},
@@ -193,15 +110,16 @@ int GalleryListCommand(const GalleryOptions& options, const Common& common) {
 }
 
 int GalleryVerifyCommand(const GalleryOptions& options, const Common& common) {
-  auto entries = Entries(options);
+  auto entries = ReadGallery(options.folder, options.names);
   if (!entries) return Complain(entries.error());
   Json list = Json::array();
   int failed = 0;
-  for (const Entry& entry : *entries) {
+  for (const GalleryEntry& entry : *entries) {
     if (common.stop.stop_requested()) return kExitInterrupted;
     WorkbenchOptions bench_options = common.bench;
     bench_options.suite = entry.suite;
     bench_options.cases = entry.cases;
+    bench_options.demanded = entry.demanded;
     auto program = codegen::MakeProgram(entry.source, entry.plan);
     if (!program) return Complain(Error(std::move(program.error()).Context(entry.name)));
     auto bench = MakeWorkbench(entry.task, bench_options);
@@ -269,7 +187,7 @@ int GalleryAddCommand(const GalleryOptions& options, const Common& common) {
   std::string name = opened->data.task.name;
   if (!options.names.empty()) name = options.names.front();
   if (auto valid = results::CheckRunName(name); !valid) return Complain(valid.error());
-  const fs::path folder = FolderOf(options) / name;
+  const fs::path folder = GalleryFolder(options.folder) / name;
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {

@@ -81,6 +81,7 @@ int ProblemCommand(const ImportCommandOptions& options, importers::ProblemFormat
   import.jobs = common.bench.jobs;
   if (import.jobs <= 0) import.jobs = 2;
   import.replace = options.replace;
+  import.live = options.reference == "live";
   auto outcomes = importers::ImportProblems(import);
   if (!outcomes) return Complain(outcomes.error());
 
@@ -132,6 +133,10 @@ ImportApp::ImportApp(CLI::App& app) : options_(std::make_shared<ImportCommandOpt
   const auto common = [&](CLI::App* app_of) {
     app_of->add_option("--name", o.name, "of the task (default: the file's)");
     app_of->add_flag("--replace", o.replace, "tasks that are there already");
+    app_of
+        ->add_option("--reference", o.reference,
+                     "what judges candidates: kernels, or the module itself, live")
+        ->check(CLI::IsMember({"kernels", "live"}));
     app_of->add_option("--python", o.python, "the interpreter that has torch")
         ->envname("GROVE_PYTHON");
     app_of->add_option("--deadline", o.deadline, "seconds for each problem")

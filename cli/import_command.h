@@ -23,6 +23,7 @@ struct ImportCommandOptions {
   int deadline = 300;     // seconds for each problem
   double memory_gib = 0;  // 0 = by the machine
   bool replace = false, report = false;
+  std::string reference = "kernels";
 };
 
 // The command and its subcommands; Run says whether one was given.

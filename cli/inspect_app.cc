@@ -95,6 +95,8 @@ InspectApp::InspectApp(CLI::App& app) : impl_(std::make_unique<Impl>()) {
   i.export_app = app.add_subcommand("export", "a kernel or a run for other programs");
   i.export_app->add_option("kernel", i.exports.what,
                            "[RUN/]KERNEL (default: best); with --git the run (default: the last)");
+  auto* gallery =
+      i.export_app->add_flag("--gallery", i.exports.gallery, "KERNEL is one of the gallery");
   auto* git = i.export_app->add_option("--git", i.exports.git,
                                        "a new folder: a git repository with one commit per kernel");
   auto* to = i.export_app
@@ -104,10 +106,17 @@ InspectApp::InspectApp(CLI::App& app) : impl_(std::make_unique<Impl>()) {
                               "gpumode: custom_kernel; cupy: RawModule")
                  ->check(CLI::IsMember(results::ExportFormatNames()));
   git->excludes(to);
+  git->excludes(gallery);
   i.export_app->add_option("-o,--output", i.exports.output,
                            "file or folder (default: TASK_KERNEL in this folder)");
   i.export_app->add_option("--cases", i.exports.cases, "of the task (default: the scored ones)")
       ->delimiter(',');
+  i.export_app
+      ->add_option("--compiler", i.exports.compiler,
+                   "of the kernel: nvrtc, when it is first used, to the machine code that was "
+                   "measured; or nvcc, with the file")
+      ->check(CLI::IsMember({"nvrtc", "nvcc"}))
+      ->capture_default_str();
 
   i.serve_app = app.add_subcommand("serve", "runs in a browser on this machine while they grow");
   i.serve_app->add_option("runs", i.serve.runs, "the runs (default: all)");

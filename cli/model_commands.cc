@@ -16,6 +16,7 @@
 #include "codegen/program.h"
 #include "ideas/idea.h"
 #include "llm/mailbox_client.h"
+#include "llm/playbook/prompt_view.h"
 #include "llm/pricing.h"
 #include "results/store.h"
 #include "search/model_calls.h"
@@ -61,7 +62,14 @@ Status CheckMailboxReply(const std::filesystem::path& folder, std::filesystem::p
       return Failure(std::move(parsed.error()));
     return {};
   }
-  if (auto program = codegen::ParseReply(body); !program)
+  // Edits are of the program that the prompt shows.
+  const auto view = llm::playbook::PromptView::Read(*text);
+  const bool repair = !view.failed_source.empty();
+  const seeds::ProgramText base = {
+      repair ? view.failed_source : view.parent_source,
+      std::string(llm::playbook::FencedBlock(
+          llm::playbook::Section(*text, repair ? "failed" : "parent"), "json"))};
+  if (auto program = codegen::ParseReply(body, &base); !program)
     return Failure(std::move(program.error()));
   return {};
 }

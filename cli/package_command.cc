@@ -23,6 +23,7 @@
 #include "eval/package.h"
 #include "results/format.h"
 #include "search/stages.h"
+#include "seeds/live.h"
 
 namespace grove::cli {
 namespace {
@@ -222,9 +223,11 @@ int EvalOne(const fs::path& file, const EvalPackageOptions& options, const Commo
   if (!options.device.empty()) bench_options.device = options.device;
   bench_options.suite = package->suite;
   bench_options.cases = package->cases;
+  bench_options.demanded = package->demanded;
   bench_options.seed = package->seed;
   auto bench = MakeWorkbench(package->task, bench_options);
   if (!bench) return Complain(bench.error());
+  if (auto packable = CheckPackable((*bench)->task); !packable) return Complain(packable.error());
   if ((*bench)->device->gpus().empty()) {
     return Complain({ErrorCode::kUnavailable,
                      "a package is evaluated on a GPU, and this machine has none (grove doctor)"});
@@ -262,6 +265,14 @@ int EvalOne(const fs::path& file, const EvalPackageOptions& options, const Commo
 
 }  // namespace
 
+Status CheckPackable(const seeds::Task& task) {
+  if (std::none_of(task.cases.begin(), task.cases.end(), seeds::IsLive)) return {};
+  return Fail(ErrorCode::kInvalidInput,
+              fmt::format("task {} is judged by its own module (reference = \"live\"), which no "
+                          "package carries: import it with --reference kernels",
+                          task.name));
+}
+
 Result<std::unique_ptr<Elsewhere>> OpenElsewhere(results::Store& store) {
   auto data = store.Load();
   if (!data) return Failure(std::move(data.error()));
@@ -297,6 +308,7 @@ Result<std::string> PackAwaited(Elsewhere& elsewhere, results::Store& store,
   draft.files = std::move(*files);
   draft.suite = config.suite;
   draft.cases = config.cases;
+  draft.demanded = config.demanded;
   draft.gpu = config.gpu;
   draft.seed = config.seed;
   auto incumbents = search::IncumbentsOf(store, *data, kIncumbents);

@@ -21,6 +21,10 @@ class App;
 
 namespace grove::cli {
 
+// kInvalidInput for a task whose reference is live: a package is a stranger's file, and the machine
+// that evaluates it runs no Python of theirs.
+Status CheckPackable(const seeds::Task& task);
+
 // What came back so far for the run of `store`; the machine and the baselines that it names become
 // the run's.
 Result<std::unique_ptr<search::Elsewhere>> OpenElsewhere(results::Store& store);

@@ -76,6 +76,7 @@ int ProfileCommand(const ProfileOptions& options, const Common& common) {
   if (bench_options.tasks.empty()) bench_options.tasks = chosen->config.tasks;
   bench_options.suite = chosen->config.suite;
   bench_options.cases = chosen->config.cases;
+  bench_options.demanded = chosen->config.demanded;
   auto bench = MakeWorkbench(chosen->config.task, bench_options);
   if (!bench) return Complain(bench.error());
   eval::Evaluator& evaluator = *(*bench)->evaluator;

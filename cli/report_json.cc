@@ -80,10 +80,12 @@ std::string DevicesJson(const std::vector<eval::DeviceSpec>& devices) {
   return Dump(json);
 }
 
-std::string EvaluationJson(const std::string& task, const eval::Evaluation& evaluation) {
+std::string EvaluationJson(const seeds::Task& task, const eval::Evaluation& evaluation) {
   const eval::Verdict& verdict = evaluation.verdict;
   Json json;
-  json["task"] = task;
+  json["task"] = task.name;
+  json["demanded_class"] = seeds::Name(task.demanded);
+  if (task.instead_of) json["demanded_instead_of"] = seeds::Name(*task.instead_of);
   json["verdict"] = eval::Name(verdict.kind);
   json["stage"] = eval::Name(verdict.stage);
   if (!verdict.case_name.empty()) json["case"] = verdict.case_name;

@@ -13,6 +13,6 @@ namespace grove::cli {
 
 std::string TaskJson(const seeds::Task& task);
 std::string DevicesJson(const std::vector<eval::DeviceSpec>& devices);
-std::string EvaluationJson(const std::string& task, const eval::Evaluation& evaluation);
+std::string EvaluationJson(const seeds::Task& task, const eval::Evaluation& evaluation);
 
 }  // namespace grove::cli

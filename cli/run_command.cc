@@ -50,6 +50,9 @@ std::string FreeName(const std::filesystem::path& runs, const std::string& task)
 std::vector<results::EnvironmentRow> EnvironmentOf(const Workbench& bench) {
   std::vector<results::EnvironmentRow> rows = MachineRows(bench);
   rows.insert(rows.begin(), {"device", bench.device->name()});
+  if (std::string demand = seeds::DescribeDemand(bench.task); !demand.empty()) {
+    rows.push_back({std::string(results::kDemandKey), std::move(demand)});
+  }
   return rows;
 }
 
@@ -267,6 +270,7 @@ WorkbenchOptions BenchOptions(const search::SearchConfig& config, const Common& 
   options.seed = config.seed;
   options.suite = config.suite;
   options.cases = config.cases;
+  options.demanded = config.demanded;
   options.screen = config.screen != 0;
   return options;
 }
@@ -374,8 +378,10 @@ int StartBatch(const RunOptions& options, search::SearchConfig config, const Com
                                                   : std::filesystem::path(spec.config.tasks),
                         task.name);
     if (!loaded) return Complain(loaded.error());
-    if (auto cases = seeds::SelectCases(*loaded, task.suite, task.cases); !cases) {
-      return Complain(cases.error());
+    auto cases = seeds::SelectCases(*loaded, task.suite, task.cases);
+    if (!cases) return Complain(cases.error());
+    if (auto fits = seeds::DemandClass(std::move(*cases), spec.config.demanded); !fits) {
+      return Complain(fits.error());
     }
     if (UsesPlaybook(spec.config)) {
       if (auto known = llm::CheckPlaybookKnows(*loaded, ShareFolder("playbook")); !known) {
@@ -439,9 +445,11 @@ int RunCommand(const RunOptions& options, const Common& common) {
     if (!task) return Complain(task.error());
     auto selected = seeds::SelectCases(*task, config.suite, config.cases);
     if (!selected) return Complain(selected.error());
+    auto demanding = seeds::DemandClass(std::move(*selected), config.demanded);
+    if (!demanding) return Complain(demanding.error());
     auto library = ideas::Library::Load();
     if (!library) return Complain(library.error());
-    const search::Estimate estimate = search::EstimateSpend(*selected, config, *library);
+    const search::Estimate estimate = search::EstimateSpend(*demanding, config, *library);
     if (common.json) {
       fmt::print("{}\n", EstimateJson(estimate).dump(2));
     } else {
@@ -456,6 +464,9 @@ int RunCommand(const RunOptions& options, const Common& common) {
   if (!client) return Complain(client.error());
   auto bench = MakeWorkbench(config.task, BenchOptions(config, common));
   if (!bench) return Complain(bench.error());
+  if (!config.until.empty()) {
+    if (auto packable = CheckPackable((*bench)->task); !packable) return Complain(packable.error());
+  }
   if (config.replay.empty() && UsesPlaybook(config)) {
     const auto known = llm::CheckPlaybookKnows((*bench)->task, ShareFolder("playbook"));
     if (!known) return Complain(known.error());

@@ -31,7 +31,10 @@ std::string Dims(const seeds::Case& task_case) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-void PrintEvaluation(const eval::Evaluation& evaluation) {
+void PrintEvaluation(const seeds::Task& task, const eval::Evaluation& evaluation) {
+  if (const std::string demand = seeds::DescribeDemand(task); !demand.empty()) {
+    fmt::print("note      {}\n", demand);
+  }
   const eval::Verdict& verdict = evaluation.verdict;
   fmt::print("verdict   {}", eval::Name(verdict.kind));
   if (!verdict.passed()) {
@@ -169,9 +172,9 @@ int EvalCommand(const EvalOptions& options, const Common& common) {
     evaluation = eval::Evaluator::ParseFailure(program.error());
   }
   if (common.json) {
-    fmt::print("{}\n", EvaluationJson(options.task, evaluation));
+    fmt::print("{}\n", EvaluationJson((*bench)->task, evaluation));
   } else {
-    PrintEvaluation(evaluation);
+    PrintEvaluation((*bench)->task, evaluation);
   }
   return evaluation.verdict.passed() ? kExitDone : kExitFailed;
 }

@@ -117,7 +117,9 @@ Result<std::unique_ptr<Workbench>> MakeWorkbench(const std::string& task,
   if (!loaded) return Failure(std::move(loaded.error()));
   auto selected = seeds::SelectCases(*loaded, options.suite, options.cases);
   if (!selected) return Failure(std::move(selected.error()));
-  bench->task = std::move(*selected);
+  auto demanding = seeds::DemandClass(std::move(*selected), options.demanded);
+  if (!demanding) return Failure(std::move(demanding.error()));
+  bench->task = std::move(*demanding);
   if (!options.profile.empty()) {
     if (bench->task.checker == seeds::Checker::kReference) {
       return Fail(ErrorCode::kInvalidInput,

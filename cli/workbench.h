@@ -34,7 +34,8 @@ struct WorkbenchOptions {
   // How strict the task's checker is, where it has one: strict, competition; empty = the task's
   // own.
   std::string profile;
-  bool screen = false;  // every candidate passes the emulator before it reaches a GPU
+  std::string demanded;  // class of accuracy (seeds::DemandClass); empty = the task's own
+  bool screen = false;   // every candidate passes the emulator before it reaches a GPU
 };
 
 struct Workbench {

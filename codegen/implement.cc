@@ -4,6 +4,7 @@
 #include <kainjow/mustache.hpp>
 
 #include "base/files.h"
+#include "base/text_diff.h"
 
 namespace grove::codegen {
 namespace {
@@ -13,6 +14,10 @@ namespace mustache = kainjow::mustache;
 constexpr std::uintmax_t kMaxTemplate = 1 << 20;
 // Of a compiler log in a repair prompt: the first errors matter, the rest is mostly their echo.
 constexpr std::size_t kMaxMessage = 6000;
+// Unchanged lines around each change, and the share of the parent's source up to which a change is
+// shown instead of that source.
+constexpr int kDiffContext = 3;
+constexpr double kShortDiff = 0.75;
 
 void SetLines(mustache::data& data, const std::string& name,
               const std::vector<std::string>& lines) {
@@ -42,7 +47,9 @@ Result<llm::Request> Build(const ImplementContext& context, mustache::data& data
   ideas::KernelFacts parent = context.parent;
   parent.counters = ideas::FitText(parent.counters, room.counters);
   data.set("parent", ideas::DescribeKernel(parent));
-  data.set("parent_source", ideas::Fenced("cuda", ideas::FitText(parent.source, room.source)));
+  if (data.get("parent_source") == nullptr) {
+    data.set("parent_source", ideas::Fenced("cuda", ideas::FitText(parent.source, room.source)));
+  }
   data.set("parent_plan", ideas::Fenced("json", ideas::FitText(parent.plan, room.plan)));
   data.set("title", ideas::Shield(context.idea.title));
   data.set("category", std::string(ideas::Name(context.idea.category)));
@@ -78,6 +85,18 @@ Result<llm::Request> BuildRepairRequest(const RepairContext& context,
   data.set("has_program", !context.source.empty());
   data.set("failed_source", ideas::Fenced("cuda", context.source));
   data.set("failed_plan", ideas::Fenced("json", context.plan));
+  // A failed program that is mostly its parent: the difference says more than the parent once
+  // again.
+  const std::string& parent = context.implement.parent.source;
+  if (!context.source.empty()) {
+    const std::string change = DiffHunks(parent, context.source, kDiffContext);
+    if (change.size() < kShortDiff * parent.size()) {
+      data.set("parent_source",
+               std::string("that of the failed program below, without its change"));
+      data.set("has_change", true);
+      data.set("change", ideas::Fenced("diff", change));
+    }
+  }
   data.set("verdict", ideas::Shield(context.verdict));
   data.set("case_name", ideas::Shield(context.case_name));
   data.set("has_case", !context.case_name.empty());

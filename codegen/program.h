@@ -32,7 +32,16 @@ Result<KernelProgram> MakeProgram(std::string_view source, std::string_view plan
 // From a model's reply: a fenced CUDA block and a fenced JSON plan in any order, by language tag
 // (cuda, cu, cpp, c++; json, plan), tolerant of prose around them. Where several blocks qualify the
 // last complete one wins. kInvalidInput says what is missing or wrong and where.
-Result<KernelProgram> ParseReply(std::string_view reply);
+//
+// With a `base`, the program that the prompt showed, a reply without a source may give edits of the
+// base's instead, in fenced blocks tagged `edit`, applied in their order:
+//   <<<<<<< old
+//   lines that occur once in the source as it is by then
+//   =======
+//   lines in their place
+//   >>>>>>> new
+// Trailing blanks of lines do not count. Without a plan block the plan stays the base's.
+Result<KernelProgram> ParseReply(std::string_view reply, const seeds::ProgramText* base = nullptr);
 
 // Refuses source that could reach the host's files or is not text: #include of anything outside the
 // allow-list, absolute or relative paths, include by macro, #include_next, __has_include, #embed,

@@ -127,8 +127,11 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+bool IsEdit(const Block& block) { return block.tag == "edit"; }
+
 bool LooksLikeSource(const Block& block) {
-  return Contains(block.text, "__global__") && !Trimmed(block.text).starts_with('{');
+  return !IsEdit(block) && Contains(block.text, "__global__") &&
+         !Trimmed(block.text).starts_with('{');
 }
 
 bool HasLaunches(std::string_view text) {
@@ -136,7 +139,7 @@ bool HasLaunches(std::string_view text) {
 }
 
 bool LooksLikePlan(const Block& block) {
-  return Trimmed(block.text).starts_with('{') && HasLaunches(block.text);
+  return !IsEdit(block) && Trimmed(block.text).starts_with('{') && HasLaunches(block.text);
 }
 
 // The end of the JSON object at `start` (one past its brace), or npos when it does not end.
@@ -237,9 +240,127 @@ Result<std::string> FindPlan(const Reply& reply) {
   return std::string();
 }
 
+using Lines = std::vector<std::string_view>;
+
+Lines LinesOf(std::string_view text) {
+  Lines lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+std::string_view WithoutTrailingBlanks(std::string_view line) {
+  return line.substr(0, line.find_last_not_of(" \t\r") + 1);
+}
+
+bool SameLines(const Lines& a, const Lines& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](auto one, auto other) {
+    return WithoutTrailingBlanks(one) == WithoutTrailingBlanks(other);
+  });
+}
+
+struct Edit {
+  std::size_t line = 0;  // of its first mark in the reply
+  Lines old, now;
+};
+
+Result<std::vector<Edit>> EditsOf(const Block& block) {
+  std::vector<Edit> edits;
+  enum class In { kNothing, kOld, kNew } in = In::kNothing;
+  std::size_t number = block.line;
+  for (const std::string_view line : LinesOf(block.text)) {
+    ++number;
+    const auto misplaced = [&] {
+      return Bad(
+          fmt::format("edit: the mark on line {} of the reply is out of order; an edit is "
+                      "<<<<<<< old, =======, >>>>>>> new",
+                      number));
+    };
+    if (line.starts_with("<<<<<<<")) {
+      if (in != In::kNothing) return misplaced();
+      in = In::kOld;
+      edits.emplace_back().line = number;
+    } else if (in == In::kOld && WithoutTrailingBlanks(line) == "=======") {
+      in = In::kNew;
+    } else if (line.starts_with(">>>>>>>")) {
+      if (in != In::kNew) return misplaced();
+      in = In::kNothing;
+    } else if (in == In::kOld) {
+      edits.back().old.push_back(line);
+    } else if (in == In::kNew) {
+      edits.back().now.push_back(line);
+    } else if (!Trimmed(line).empty()) {
+      return Bad(
+          fmt::format("edit: line {} of the reply stands outside of <<<<<<< old and >>>>>>> "
+                      "new",
+                      number));
+    }
+  }
+  if (in != In::kNothing) {
+    return Bad(fmt::format("edit: the one on line {} of the reply does not end with >>>>>>> new",
+                           edits.back().line));
+  }
+  return edits;
+}
+
+constexpr std::size_t kMostEdits = 1000;
+
+// The base's source after all edits of the reply, in their order.
+Result<std::string> Edited(const Reply& reply, std::string_view base) {
+  std::string source(base);
+  std::size_t count = 0;
+  for (const Block& block : reply.blocks) {
+    if (!IsEdit(block)) continue;
+    if (!block.closed) return CutOff("edits", block);
+    auto edits = EditsOf(block);
+    if (!edits) return Fail(std::move(edits.error()));
+    for (const Edit& edit : *edits) {
+      if (++count > kMostEdits) return Bad(fmt::format("more than {} edits", kMostEdits));
+      const auto wrong = [&](std::string_view what) {
+        return Bad(fmt::format("edit {} (line {} of the reply): {}", count, edit.line, what));
+      };
+      if (edit.old.empty()) return wrong("its old text is empty; name the lines it stands beside");
+      const Lines lines = LinesOf(source);
+      std::size_t at = 0, found = 0;
+      for (std::size_t i = 0; i + edit.old.size() <= lines.size(); ++i) {
+        if (WithoutTrailingBlanks(lines[i]) != WithoutTrailingBlanks(edit.old[0])) continue;
+        const auto first = lines.begin() + static_cast<std::ptrdiff_t>(i);
+        if (!SameLines(Lines(first, first + static_cast<std::ptrdiff_t>(edit.old.size())),
+                       edit.old)) {
+          continue;
+        }
+        at = i;
+        ++found;
+      }
+      if (found == 0) return wrong("its old text is not in the source");
+      if (found > 1) {
+        return wrong(fmt::format("its old text is in the source {} times; give more lines", found));
+      }
+      std::string next;
+      const auto copy = [&](std::string_view line) {
+        next += line;
+        next += '\n';
+      };
+      for (std::size_t i = 0; i < at; ++i) copy(lines[i]);
+      for (const std::string_view line : edit.now) copy(line);
+      for (std::size_t i = at + edit.old.size(); i < lines.size(); ++i) copy(lines[i]);
+      source = std::move(next);
+      if (source.size() > kMaxReplyBytes) return wrong("the source grows too large");
+    }
+  }
+  return source;
+}
+
+bool HasEdits(const Reply& reply) {
+  return std::any_of(reply.blocks.begin(), reply.blocks.end(), IsEdit);
+}
+
 }  // namespace
 
-Result<KernelProgram> ParseReply(std::string_view reply_text) {
+Result<KernelProgram> ParseReply(std::string_view reply_text, const seeds::ProgramText* base) {
   if (reply_text.size() > kMaxReplyBytes) {
     return Bad(fmt::format("the reply has {} bytes, at most {} are read", reply_text.size(),
                            kMaxReplyBytes));
@@ -248,6 +369,15 @@ Result<KernelProgram> ParseReply(std::string_view reply_text) {
   if (Trimmed(reply_text).empty()) return Bad("the reply is empty");
   const Reply reply = SplitReply(reply_text);
   Result<const Block*> source = FindSource(reply);
+  if (!source && HasEdits(reply)) {
+    if (base == nullptr)
+      return Bad("there are edits, but no program that they could be applied to");
+    auto edited = Edited(reply, base->source);
+    if (!edited) return Fail(std::move(edited.error()));
+    auto plan = FindPlan(reply);
+    if (!plan) return Fail(std::move(plan.error()));
+    return MakeProgram(*edited, plan->empty() ? base->plan : *plan);
+  }
   if (!source) return Fail(std::move(source).error());
   Result<std::string> plan = FindPlan(reply);
   if (!plan) return Fail(std::move(plan).error());

@@ -345,19 +345,6 @@ class Comparison {
   std::vector<Row> rows_;
 };
 
-PrecisionClass ClassOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return PrecisionClass::kFp16;
-    case DType::kBF16:
-      return PrecisionClass::kBf16;
-    case DType::kF64:
-      return PrecisionClass::kFp64;
-    default:
-      return PrecisionClass::kFp32;
-  }
-}
-
 }  // namespace
 
 ErrorReport Compare(const seeds::Tensor& output, std::span<const std::byte> got,
@@ -407,7 +394,7 @@ Tolerance ToleranceFor(const seeds::Task& task, std::size_t case_index,
   if (!IsFloat(output.dtype)) return {0, 0};
   const seeds::Case& task_case = task.cases[case_index];
   const PrecisionClass c =
-      std::max(task_case.demanded.value_or(task.demanded), ClassOf(output.dtype));
+      std::max(task_case.demanded.value_or(task.demanded), seeds::ClassOf(output.dtype));
   const double row = task_case.tolerance.value_or(ClassThreshold(c, task.reduction[case_index]));
   return ToleranceOf(row);
 }

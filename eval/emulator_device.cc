@@ -16,7 +16,9 @@
 #include "eval/emulator/emulator.h"
 #include "eval/host_memory.h"
 #include "eval/inputs.h"
+#include "eval/live_reference.h"
 #include "eval/plan_memory.h"
+#include "seeds/live.h"
 #include "seeds/safetensors.h"
 
 namespace grove::eval {
@@ -125,13 +127,14 @@ struct Reference {
 };
 
 // The outputs that another program computed, instead of the reference's.
-Status ReadGolden(const Case& task_case, TensorMemory& outputs) {
+Status ReadGolden(const Case& task_case, const std::vector<seeds::Stored>& golden,
+                  TensorMemory& outputs) {
   std::size_t output = 0;
   for (std::size_t i = 0; i < task_case.tensors.size(); ++i) {
     const Tensor& tensor = task_case.tensors[i];
     if (tensor.role != TensorRole::kOutput) continue;
     const auto bytes = static_cast<std::size_t>(tensor.elements()) * sizeof(double);
-    auto read = seeds::ReadStored(task_case.golden[output++], 0, outputs[i].bytes().first(bytes));
+    auto read = seeds::ReadStored(golden[output++], 0, outputs[i].bytes().first(bytes));
     if (!read) return read;
   }
   return {};
@@ -155,8 +158,8 @@ class EmulatorDevice final : public Device {
   Result<std::shared_ptr<TensorMemory>> Inputs(const CaseContext& context, std::uint64_t seed);
   Result<std::shared_ptr<Reference>> ReferenceOf(const CaseContext& context, std::uint64_t seed);
   // Makes the reference's outputs complete.
-  Status CompleteReference(const CaseContext& context, const TensorMemory& inputs,
-                           Reference& reference);
+  Status CompleteReference(const CaseContext& context, std::uint64_t seed,
+                           const TensorMemory& inputs, Reference& reference);
   // Makes them complete over the ranges, where the task says which block writes what.
   Status CoverReference(const CaseContext& context, const TensorMemory& inputs,
                         const std::vector<ElementRange>& ranges, Reference& reference);
@@ -180,6 +183,7 @@ class EmulatorDevice final : public Device {
   const EmulatorOptions options_;
   OnceCache<TensorMemory> inputs_;
   OnceCache<Reference> references_;
+  LiveReference live_{{}};
 };
 
 Result<std::shared_ptr<TensorMemory>> EmulatorDevice::Inputs(const CaseContext& context,
@@ -244,12 +248,19 @@ Status EmulatorDevice::RunReference(const CaseContext& context, const TensorMemo
   return {};
 }
 
-Status EmulatorDevice::CompleteReference(const CaseContext& context, const TensorMemory& inputs,
-                                         Reference& reference) {
+Status EmulatorDevice::CompleteReference(const CaseContext& context, std::uint64_t seed,
+                                         const TensorMemory& inputs, Reference& reference) {
   const std::scoped_lock lock(reference.mutex);
   if (reference.complete) return {};
-  if (!context.task_case().golden.empty()) {
-    auto done = ReadGolden(context.task_case(), reference.outputs);
+  const Case& task_case = context.task_case();
+  if (!task_case.golden.empty()) {
+    std::vector<seeds::Stored> golden = task_case.golden;
+    if (seeds::IsLive(task_case)) {
+      auto answer = live_.Outputs(task_case, seed);
+      if (!answer) return Failure(std::move(answer.error()));
+      golden = std::move(*answer);
+    }
+    auto done = ReadGolden(task_case, golden, reference.outputs);
     if (done) reference.complete = true;
     return done;
   }
@@ -263,8 +274,10 @@ Status EmulatorDevice::CoverReference(const CaseContext& context, const TensorMe
                                       Reference& reference) {
   const std::scoped_lock lock(reference.mutex);
   if (reference.complete) return {};
-  if (!context.task_case().golden.empty()) {
-    auto done = ReadGolden(context.task_case(), reference.outputs);
+  const Case& task_case = context.task_case();
+  // Of a live reference's only samples are compared here: the kernels give those.
+  if (!task_case.golden.empty() && !seeds::IsLive(task_case)) {
+    auto done = ReadGolden(task_case, task_case.golden, reference.outputs);
     if (done) reference.complete = true;
     return done;
   }
@@ -398,7 +411,7 @@ Result<CheckOutcome> EmulatorDevice::Check(const CheckRequest& request) {
                            const auto& values) -> Result<std::vector<ErrorReport>> {
     auto reference = ReferenceOf(context, seed);
     if (!reference) return Failure(std::move(reference.error()));
-    if (auto done = CompleteReference(context, of, **reference); !done) {
+    if (auto done = CompleteReference(context, seed, of, **reference); !done) {
       return Failure(std::move(done.error()));
     }
     return CompareAll(task_case, values, **reference);
@@ -638,7 +651,7 @@ Status EmulatorDevice::FullCheck(const TimeRequest& request, const emulator::Mod
   }
   auto reference = ReferenceOf(context, request.seed);
   if (!reference) return Failure(std::move(reference.error()));
-  if (auto done = CompleteReference(context, inputs, **reference); !done) return done;
+  if (auto done = CompleteReference(context, request.seed, inputs, **reference); !done) return done;
   std::vector<std::span<const std::byte>> values;
   for (const HostMemory& output : *outputs) values.emplace_back(output.bytes());
   outcome.errors = CompareAll(task_case, values, **reference);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace grove::eval {
 
@@ -97,18 +98,32 @@ std::optional<seeds::PrecisionClass> AchievedClass(const seeds::Task& task, std:
   return std::nullopt;
 }
 
-// The difference at its worst element, in words.
+// "y[3, 57]": a flattened element by its indices.
+std::string Place(const seeds::Tensor& tensor, std::int64_t element) {
+  std::vector<std::int64_t> index(tensor.shape.size());
+  for (std::size_t d = index.size(); d-- > 0;) {
+    const std::int64_t size = std::max<std::int64_t>(1, tensor.shape[d]);
+    index[d] = element % size;
+    element /= size;
+  }
+  return fmt::format("{}[{}]", tensor.name, fmt::join(index, ", "));
+}
+
+// The difference at its worst element, in words, and whether it is one row's or all rows'.
 std::string Difference(const seeds::Tensor& tensor, const ErrorReport& report,
                        const Tolerance& tolerance) {
   if (report.non_finite_mismatch()) {
-    return fmt::format("{}[{}] is {} where the reference is {}", tensor.name, report.worst_element,
-                       report.got, report.expected);
+    return fmt::format(
+        "{} is {} where the reference is {} (the first of {} such among {} elements)",
+        Place(tensor, report.worst_element), report.got, report.expected,
+        report.non_finite_mismatches, report.elements);
   }
   return fmt::format(
-      "{}: relative L2 error {:.3g} in row {} (allowed {:.3g}), largest scaled error {:.3g} "
-      "(allowed {:.3g}) at element {}: expected {:.9g}, got {:.9g}",
-      tensor.name, report.worst_row_l2, report.worst_row, tolerance.row_l2, report.scaled_max,
-      tolerance.scaled_max, report.worst_element, report.expected, report.got);
+      "{}: relative L2 error {:.3g} in row {} (allowed {:.3g}; the median of {} rows has {:.2g}), "
+      "largest scaled error {:.3g} (allowed {:.3g}) at {}: expected {:.9g}, got {:.9g}",
+      tensor.name, report.worst_row_l2, report.worst_row, tolerance.row_l2, report.rows,
+      report.median_row_l2, report.scaled_max, tolerance.scaled_max,
+      Place(tensor, report.worst_element), report.expected, report.got);
 }
 
 }  // namespace

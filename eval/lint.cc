@@ -12,7 +12,9 @@
 #include "eval/check.h"
 #include "eval/emulator_device.h"
 #include "eval/evaluator.h"
+#include "eval/live_reference.h"
 #include "eval/model/device_spec.h"
+#include "seeds/live.h"
 #include "seeds/safetensors.h"
 
 namespace grove::eval {
@@ -229,7 +231,13 @@ class Linter {
     Refuse(context, "zeros", zeros, right);
     // The mean of one number is that number.
     if (!single) Refuse(context, "the mean of the right answer everywhere", means, right);
-    if (!c.golden.empty()) return TryGolden(context, right);
+    if (seeds::IsLive(c)) {
+      auto answer = live_.Outputs(c, options_.seed);
+      if (!answer) return Failure(std::move(answer.error()));
+      if (auto done = TryGolden(context, right, *answer, "module's outputs"); !done) return done;
+    } else if (!c.golden.empty()) {
+      return TryGolden(context, right, c.golden, "golden outputs");
+    }
     const auto drawn = [](const Tensor& tensor) {
       return tensor.role == TensorRole::kInput &&
              tensor.distribution.kind != seeds::Distribution::Kind::kConstant &&
@@ -263,18 +271,20 @@ class Linter {
   }
 
   // The reference must agree with the outputs that another program computed.
-  Status TryGolden(const CaseContext& context, const Outputs& mine) {
+  Status TryGolden(const CaseContext& context, const Outputs& mine,
+                   const std::vector<seeds::Stored>& stored, std::string_view whose) {
     const Case& c = context.task_case();
     Outputs golden;
     for (const Tensor* tensor : OutputsOf(c)) {
       std::vector<double> values(static_cast<std::size_t>(tensor->elements()));
       auto read =
-          seeds::ReadStored(c.golden[golden.size()], 0, std::as_writable_bytes(std::span(values)));
+          seeds::ReadStored(stored[golden.size()], 0, std::as_writable_bytes(std::span(values)));
       if (!read) return read;
       golden.push_back(std::move(values));
     }
     if (!Passes(checks_, context.case_index, mine, golden)) {
-      Find("reference", c.name, "the reference differs from the golden outputs of this case");
+      Find("reference", c.name,
+           fmt::format("the reference differs from the {} of this case", whose));
     }
     return {};
   }
@@ -291,6 +301,7 @@ class Linter {
   const seeds::Task& task_;
   codegen::Compiler& compiler_;
   const LintOptions options_;
+  LiveReference live_{{}};
   std::string suite_;
   seeds::Task checks_;  // the check cases of the suite
   LintReport report_;

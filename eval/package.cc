@@ -212,6 +212,7 @@ void Fields(A& a, EvaluationPackage& p) {
   a("task", p.task);
   a("suite", p.suite);
   a("cases", p.cases);
+  a.Later("class", p.demanded);
   a("gpu", p.gpu);
   a("seed", p.seed);
   a("programs", p.programs);

@@ -41,6 +41,7 @@ struct EvaluationPackage {
   std::vector<std::pair<std::string, std::string>> files;  // of the task's folder: name, content
   std::string suite;                                       // of the task; empty = its default
   std::vector<std::string> cases;  // that are timed; empty = the scored ones
+  std::string demanded;            // class of accuracy; empty = the task's own
   std::string gpu;                 // that the search is for, "H200"
   std::uint64_t seed = 1;          // of every input
   std::vector<PackagedProgram> programs;

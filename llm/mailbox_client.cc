@@ -346,6 +346,11 @@ Status CheckReply(Role role, const std::filesystem::path& path) {
     }
     return {};
   }
+  const auto closed = [&](std::string_view language) {
+    const std::size_t at = text->find(fmt::format("```{}", language));
+    return at != std::string::npos && text->find("\n```", at) != std::string::npos;
+  };
+  if (!closed("cuda") && closed("edit")) return {};
   for (const char* language : {"cuda", "json"}) {
     const std::size_t at = text->find(fmt::format("```{}", language));
     if (at == std::string::npos || text->find("\n```", at) == std::string::npos) {
@@ -363,7 +368,7 @@ std::string_view FormOf(Role role) {
     case Role::kCode:
     case Role::kRepair:
       return "a few sentences, then one ```cuda block with the source and one ```json block with "
-             "the plan";
+             "the plan, or ```edit blocks with changes to the program shown";
   }
   return "text";
 }

@@ -58,7 +58,7 @@ Result<std::vector<MailboxEntry>> ListWaiting(const std::filesystem::path& folde
 // Whether the reply in `path` would be taken for a request of `role`, and would be of use:
 // complete, not empty, and in the form asked for (ideas: one JSON object with "ideas"; code: a
 // ```cuda and a
-// ```json block). kNotFound: no such file; kInvalidInput says what is missing.
+// ```json block, or an ```edit block). kNotFound: no such file; kInvalidInput says what is missing.
 Status CheckReply(Role role, const std::filesystem::path& path);
 
 // The text of a complete reply, without its mark; nothing when the mark is not (yet) there.

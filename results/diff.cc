@@ -4,23 +4,13 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <dtl/dtl.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/text_diff.h"
 #include "results/format.h"
 
 namespace grove::results {
 namespace {
-
-std::vector<std::string> SplitLines(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
-    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-  }
-  return lines;
-}
 
 std::string Paint(std::string text, const char* style, bool color) {
   return color && *style != '\0' ? fmt::format("\x1b[{}m{}\x1b[0m", style, text) : text;
@@ -97,69 +87,17 @@ std::vector<std::array<std::string, 4>> Numbers(const DiffSide& a, const DiffSid
 
 }  // namespace
 
-std::vector<DiffLine> DiffLines(std::string_view before, std::string_view after) {
-  const std::vector<std::string> from = SplitLines(before), to = SplitLines(after);
-  dtl::Diff<std::string, std::vector<std::string>> diff(from, to);
-  diff.compose();
-  std::vector<DiffLine> lines;
-  for (const auto& [text, info] : diff.getSes().getSequence()) {
-    const DiffLine::Kind kind = info.type == dtl::SES_ADD      ? DiffLine::Kind::kAdded
-                                : info.type == dtl::SES_DELETE ? DiffLine::Kind::kRemoved
-                                                               : DiffLine::Kind::kSame;
-    lines.push_back({kind, text});
-  }
-  // Within one change what goes comes before what comes, as people read it.
-  const auto same = [](const DiffLine& line) { return line.kind == DiffLine::Kind::kSame; };
-  for (auto begin = lines.begin(); begin != lines.end();) {
-    begin = std::find_if_not(begin, lines.end(), same);
-    const auto end = std::find_if(begin, lines.end(), same);
-    std::stable_partition(
-        begin, end, [](const DiffLine& line) { return line.kind == DiffLine::Kind::kRemoved; });
-    begin = end;
-  }
-  return lines;
-}
-
 std::string UnifiedDiff(std::string_view before, std::string_view after, std::string_view from,
                         std::string_view to, int context, bool color) {
-  const std::vector<DiffLine> lines = DiffLines(before, after);
-  const int size = static_cast<int>(lines.size());
-  std::vector<bool> shown(lines.size(), false);
-  for (int i = 0; i < size; ++i) {
-    if (lines[static_cast<std::size_t>(i)].kind == DiffLine::Kind::kSame) continue;
-    for (int j = std::max(0, i - context); j <= std::min(size - 1, i + context); ++j) {
-      shown[static_cast<std::size_t>(j)] = true;
-    }
-  }
-  if (std::find(shown.begin(), shown.end(), true) == shown.end()) return {};
+  const std::string hunks = DiffHunks(before, after, context);
+  if (hunks.empty()) return {};
   std::string out = Paint(fmt::format("--- {}", Visible(from)), "1", color) + "\n" +
                     Paint(fmt::format("+++ {}", Visible(to)), "1", color) + "\n";
-  int a = 0, b = 0;  // lines passed on each side
-  for (std::size_t i = 0; i < lines.size();) {
-    if (!shown[i]) {
-      ++a, ++b, ++i;
-      continue;
-    }
-    std::size_t end = i;
-    int removed = 0, added = 0;
-    for (; end < lines.size() && shown[end]; ++end) {
-      removed += lines[end].kind != DiffLine::Kind::kAdded;
-      added += lines[end].kind != DiffLine::Kind::kRemoved;
-    }
-    out += Paint(fmt::format("@@ -{},{} +{},{} @@", removed > 0 ? a + 1 : a, removed,
-                             added > 0 ? b + 1 : b, added),
-                 "36", color) +
-           "\n";
-    for (; i < end; ++i) {
-      const DiffLine& line = lines[i];
-      const std::string text = VisibleBlock(line.text);
-      if (line.kind == DiffLine::Kind::kAdded) out += Paint("+" + text, "32", color);
-      if (line.kind == DiffLine::Kind::kRemoved) out += Paint("-" + text, "31", color);
-      if (line.kind == DiffLine::Kind::kSame) out += " " + text;
-      out += '\n';
-    }
-    a += removed;
-    b += added;
+  for (std::string_view rest = hunks; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const char* style = line[0] == '@' ? "36" : line[0] == '+' ? "32" : line[0] == '-' ? "31" : "";
+    out += Paint(line[0] + VisibleBlock(line.substr(1)), style, color) + "\n";
   }
   return out;
 }

@@ -3,20 +3,11 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "results/rows.h"
 #include "results/show.h"
 
 namespace grove::results {
-
-struct DiffLine {
-  enum class Kind { kSame, kAdded, kRemoved };
-  Kind kind = Kind::kSame;
-  std::string text;
-};
-// The shortest edit from `before` to `after` in lines.
-std::vector<DiffLine> DiffLines(std::string_view before, std::string_view after);
 
 // As `diff -u` prints it, with `context` unchanged lines around each change; empty when there is
 // none. Text is made visible (format.h).

@@ -211,4 +211,11 @@ std::string Pad(std::string_view text, int width) {
   return padded;
 }
 
+std::string DemandOf(const RunData& data) {
+  for (const EnvironmentRow& row : data.environment) {
+    if (row.key == kDemandKey) return row.value;
+  }
+  return {};
+}
+
 }  // namespace grove::results

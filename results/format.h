@@ -28,6 +28,12 @@ std::string FormatCount(std::int64_t count);
 std::string FormatDuration(Seconds duration);
 // "2026-11-29 18:01:32 UTC".
 std::string FormatWallTime(WallTime time);
+
+// The key under which a run's environment says that the user demands another class of accuracy than
+// the task (seeds::DescribeDemand), and what it says; empty when there is nothing to say. Every
+// report of a run shows it.
+inline constexpr std::string_view kDemandKey = "demanded class";
+std::string DemandOf(const RunData& data);
 // Up to six significant digits, for errors and element values: "0.00123", "1e-07", "nan".
 std::string FormatNumber(double value);
 

@@ -131,6 +131,7 @@ void WriteHead(Page& page, const RunData& data, const CandidateRow& candidate) {
       head += "  " + FormatRatio(*gain) + " parent";
   }
   page.Line(head);
+  if (const std::string demand = DemandOf(data); !demand.empty()) page.Field("note", demand);
   if (parent != nullptr) page.Field("parent", parent->name);
   if (const IdeaRow* idea = data.Find(candidate.idea)) {
     std::string text = fmt::format("{} {}", idea->name, Visible(idea->title));
@@ -186,16 +187,16 @@ void WriteRivals(Page& page, const RunData& data, const CandidateRow& candidate)
 void WriteNumbers(Page& page, const EvaluationRow& e) {
   if (!e.case_times.empty()) {
     page.Heading("cases");
-    std::vector<std::vector<std::string>> rows = {{"case", "time", "mode", "floor", "SOL%",
-                                                   "class floor", "share", "bound", "DRAM",
+    std::vector<std::vector<std::string>> rows = {{"case", "time", "mode", "class floor", "of it",
+                                                   "impossible-floor", "SOL%", "bound", "DRAM",
                                                    "occupancy", "limited by"}};
     for (const CaseTimeRow& t : e.case_times) {
       rows.push_back(
           {Visible(t.case_name), FormatTime(t.time, t.kind), std::string(Name(t.mode)),
-           Known(t.floor.count(), [](double ns) { return FormatTime(Nanoseconds(ns)); }),
-           Share(t.floor, t.time),
            Known(t.class_floor.count(), [](double ns) { return FormatTime(Nanoseconds(ns)); }),
-           Share(t.class_floor, t.time), t.bound.empty() ? "-" : Visible(t.bound),
+           Share(t.class_floor, t.time),
+           Known(t.floor.count(), [](double ns) { return FormatTime(Nanoseconds(ns)); }),
+           Share(t.floor, t.time), t.bound.empty() ? "-" : Visible(t.bound),
            Known(t.dram_bytes,
                  [](double b) {
                    return b < 9e18 ? FormatBytes(Bytes(static_cast<std::int64_t>(b)))

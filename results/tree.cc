@@ -159,6 +159,9 @@ class TreeWriter {
              {fmt::format("{} rounds, {} ideas, {} candidates", data_.rounds.size(),
                           data_.ideas.size(), data_.candidates.size() - (seed_ != nullptr ? 1 : 0)),
               kDim, 2}});
+    if (const std::string demand = DemandOf(data_); !demand.empty()) {
+      lines_.Add("", {{Visible(demand), kYellow}});
+    }
     if (best_ != nullptr) {
       lines_.Add("", {{"best"},
                       {Visible(best_->name), kBold},

@@ -69,7 +69,10 @@ def main() -> int:
     options = parser.parse_args()
     tasks, name = os.path.split(os.path.abspath(options.folder))
     try:
-        module = live.Live(os.path.join(tasks, name))
+        device = options.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        module = live.Live(os.path.join(tasks, name), device)
         shown = subprocess.run([options.grove, "--tasks", tasks, "--json", "tasks", "show", name],
                                capture_output=True, text=True, timeout=60)
         if shown.returncode != 0:
@@ -79,12 +82,9 @@ def main() -> int:
                      options.case is None and c["role"] == "scored"), None)
         if case is None:
             raise live.NotAlive(f"no case {options.case}")
-        device = options.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
         kernel = kernel_file.load(options.kernel, name, case, options.grove, tasks)
-        exact_of = module.function(case["name"], device, double=True)
-        own_of = module.function(case["name"], device)
+        exact_of = module.function(case["name"], double=True)
+        own_of = module.function(case["name"])
     except (live.NotAlive, kernel_file.BadKernel, OSError, subprocess.SubprocessError) as error:
         print(f"live_check: {error}", file=sys.stderr)
         return 2
@@ -93,7 +93,7 @@ def main() -> int:
     for seed in range(1, options.seeds + 1):
         inputs = {t["name"]: draw(t, module, 1000 * seed + i, device)
                   for i, t in enumerate(case["tensors"]) if t["role"] == "input"}
-        given = [inputs[n] for n in module.arguments]
+        given = [module.shaped(case["name"], n, inputs[n]) for n in module.arguments]
         exact = live.outputs(exact_of, *[v.double() if v.is_floating_point() else v for v in given])
         own = live.outputs(own_of, *given)
         try:

@@ -150,11 +150,11 @@ def run(case, mode):
         module = None
         if case.get("folder"):
             import live
-            module = live.Live(case["folder"])
+            module = live.Live(case["folder"], "cuda")
         inputs = {t["name"]: draw(t, module) for t in case["tensors"] if t["role"] == "input"}
         if module is not None:
-            function = module.function(case["case"], "cuda")
-            values = [inputs[name] for name in module.arguments]
+            function = module.function(case["case"])
+            values = [module.shaped(case["case"], name, inputs[name]) for name in module.arguments]
         else:
             function, values = operation(case, inputs)
         if mode == "compile":

@@ -18,10 +18,10 @@ bool IsRepairable(eval::VerdictKind kind) {
   }
 }
 
-Received Receive(const llm::Reply& reply, int turn) {
+Received Receive(const llm::Reply& reply, const seeds::ProgramText& base, int turn) {
   Received received;
   received.draft.turn = turn;
-  received.program = codegen::ParseReply(reply.text);
+  received.program = codegen::ParseReply(reply.text, &base);
   if (!received.program && reply.finish == llm::FinishReason::kLength) {
     received.program =
         Fail(std::move(received.program.error()), "the reply was cut off at its token limit");

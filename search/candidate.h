@@ -23,7 +23,8 @@ struct Received {
   results::ProgramDraft draft;
   Result<codegen::KernelProgram> program = Fail(ErrorCode::kInvalidInput, "no reply");
 };
-Received Receive(const llm::Reply& reply, int turn);
+// `base` is the program that the prompt showed, whose edits a reply may be.
+Received Receive(const llm::Reply& reply, const seeds::ProgramText& base, int turn);
 
 // Failures that another reply could mend.
 bool IsRepairable(eval::VerdictKind kind);

@@ -70,6 +70,8 @@ constexpr TextField kTexts[] = {
     {"tasks", &SearchConfig::tasks, "folder of the tasks"},
     {"suite", &SearchConfig::suite,
      "whose cases count (default: the first that has all of the cases)"},
+    {"class", &SearchConfig::demanded,
+     "of accuracy that is demanded: fp64, fp32, tf32, fp16, bf16 or fp8 (default: the task's)"},
     {"base_url", &SearchConfig::base_url, "where --model is served (default: the provider's own)"},
     {"until", &SearchConfig::until,
      "evaluate: stop there and pack the programs for a machine with a GPU (docs/search.md)"},

@@ -45,6 +45,7 @@ struct SearchConfig {
   std::string tasks;                 // folder of the tasks, absolute; empty = the program's own
   std::string suite;                 // whose cases; empty = the first that has all of `cases`
   std::vector<std::string> cases;    // scored or extra cases that count; empty = the scored ones
+  std::string demanded;              // class of accuracy; empty = the task's
   std::string base_url;              // of `model`; empty = the provider's own
   std::string until;                 // "evaluate" = another machine does that; empty = to the end
   std::string replay;                // folder of the run whose calls answer again; empty = none

@@ -345,7 +345,7 @@ struct Round::Impl {
       }
       return;
     }
-    Got(slot, Receive(answer->reply, 0));
+    Got(slot, Receive(answer->reply, BaseOf(*slot), 0));
   }
 
   // A program came: to the evaluator, unless it was there before.
@@ -462,6 +462,12 @@ struct Round::Impl {
     Post([this, slot, row] { Repair(slot, row); });
   }
 
+  // The program that an idea is to change.
+  seeds::ProgramText BaseOf(const Slot& slot) const {
+    const ideas::KernelFacts& parent = parents[static_cast<std::size_t>(slot.place - 1)].kernel;
+    return {parent.source, parent.plan};
+  }
+
   void Repair(const SlotPtr& slot, const EvaluationRow& row) {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
     const int turn = slot->received.draft.turn + 1;
@@ -477,7 +483,11 @@ struct Round::Impl {
       return;
     }
     slot->earlier.emplace_back(eval::Name(row.verdict.kind));
-    Got(slot, Receive(answer->reply, turn));
+    seeds::ProgramText base = BaseOf(*slot);
+    if (slot->received.draft.source) {
+      base = {*slot->received.draft.source, slot->received.draft.plan.value_or("")};
+    }
+    Got(slot, Receive(answer->reply, base, turn));
   }
 
   // A passed program: the lowest of the round's candidates that have it has the verdict.

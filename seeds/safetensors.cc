@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "seeds/safetensors_text.h"
 
 namespace grove::seeds {
 namespace {
@@ -213,28 +214,52 @@ Status ReadStored(const Stored& stored, std::int64_t first, std::span<std::byte>
   return {};
 }
 
-Status WriteSafetensors(const std::filesystem::path& file, const std::vector<Tensor>& tensors,
-                        const std::vector<std::string>& contents) {
-  std::string header = "{";
+Result<SafetensorsHeader> ReadSafetensorsText(std::string_view text) {
+  if (text.size() < 10) return Bad("not safetensors: too short");
+  std::uint64_t length = 0;
+  for (std::size_t i = 8; i-- > 0;) {
+    length = length << 8 | static_cast<unsigned char>(text[i]);
+  }
+  if (length > kMaxSafetensorsHeader || length + 8 > text.size()) {
+    return Bad(fmt::format("not safetensors: a header of {} bytes in {}", length, text.size()));
+  }
+  return ParseSafetensorsHeader(text.substr(8, length), static_cast<std::int64_t>(length) + 8,
+                                static_cast<std::int64_t>(text.size()));
+}
+
+std::string SafetensorsText(const std::vector<Tensor>& tensors,
+                            const std::vector<std::string>& contents,
+                            const std::vector<std::pair<std::string, std::string>>& metadata) {
+  std::string header;
   std::size_t offset = 0;
+  for (const auto& [key, value] : metadata) {
+    header += fmt::format(R"({}"{}":"{}")", header.empty() ? "" : ",", key, value);
+  }
+  if (!header.empty()) header = fmt::format(R"("__metadata__":{{{}}})", header);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto type = std::find_if(kTypes.begin(), kTypes.end(),
                                    [&](const NamedType& t) { return t.dtype == tensors[i].dtype; });
     // A tensor's name is an identifier: nothing to escape.
     header += fmt::format(R"({}"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                          i == 0 ? "" : ",", tensors[i].name, type->name,
+                          header.empty() ? "" : ",", tensors[i].name, type->name,
                           fmt::join(tensors[i].shape, ","), offset, offset + contents[i].size());
     offset += contents[i].size();
   }
-  header += "}";
+  header = "{" + header + "}";
   header.append((8 - header.size() % 8) % 8, ' ');
   std::string text;
+  text.reserve(8 + header.size() + offset);
   for (std::size_t i = 0; i < 8; ++i) {
     text += static_cast<char>(header.size() >> (8 * i) & 0xff);
   }
   text += header;
   for (const std::string& content : contents) text += content;
-  return WriteFileAtomic(file, text);
+  return text;
+}
+
+Status WriteSafetensors(const std::filesystem::path& file, const std::vector<Tensor>& tensors,
+                        const std::vector<std::string>& contents) {
+  return WriteFileAtomic(file, SafetensorsText(tensors, contents));
 }
 
 }  // namespace grove::seeds

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
+#include "seeds/live.h"
 #include "seeds/safetensors.h"
 #include "seeds/task_text.h"
 
@@ -19,7 +20,8 @@ constexpr std::array<std::string_view, 6> kClassNames = {"fp64", "fp32", "tf32",
                                                          "fp16", "bf16", "fp8"};
 
 // Finds every tensor that the task keeps in its data file.
-Status FindStored(Task& task, const std::filesystem::path& file) {
+Status FindStored(Task& task, const std::filesystem::path& home) {
+  const std::filesystem::path file = home / "data.safetensors";
   std::optional<SafetensorsHeader> header;
   const auto find = [&](Stored& stored, const Tensor& tensor, DType dtype,
                         const Case& of) -> Status {
@@ -46,13 +48,24 @@ Status FindStored(Task& task, const std::filesystem::path& file) {
     return {};
   };
   for (Case& c : task.cases) {
+    const bool live = IsLive(c);
+    std::error_code error;
+    if (live && !std::filesystem::is_regular_file(home / "problem.json", error)) {
+      return Fail(
+          ErrorCode::kInvalidInput,
+          fmt::format(
+              "task {}: reference = \"live\" asks the module that `grove import` keeps, and "
+              "there is no {}; import it again, or take the line out of task.toml",
+              task.name, (home / "problem.json").string()));
+    }
+    for (Stored& output : c.golden) output.file = live ? home.string() : "";
     std::size_t output = 0;
     for (Tensor& tensor : c.tensors) {
       Status done;
       if (tensor.role == TensorRole::kInput) {
         if (tensor.distribution.kind != Distribution::Kind::kFile) continue;
         done = find(tensor.distribution.stored, tensor, tensor.dtype, c);
-      } else if (!c.golden.empty()) {
+      } else if (!c.golden.empty() && !live) {
         done = find(c.golden[output++], tensor, DType::kF64, c);
       }
       if (!done) return done;
@@ -125,6 +138,19 @@ std::string_view Name(CaseRole role) {
 }
 
 std::string_view Name(PrecisionClass c) { return kClassNames[static_cast<std::size_t>(c)]; }
+
+PrecisionClass ClassOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return PrecisionClass::kFp64;
+    case DType::kF16:
+      return PrecisionClass::kFp16;
+    case DType::kBF16:
+      return PrecisionClass::kBf16;
+    default:
+      return PrecisionClass::kFp32;
+  }
+}
 
 std::optional<PrecisionClass> PrecisionClassFromName(std::string_view name) {
   const auto found = std::find(kClassNames.begin(), kClassNames.end(), name);
@@ -223,6 +249,40 @@ Result<Task> SelectCases(const Task& task, std::string_view suite,
   return part;
 }
 
+Result<Task> DemandClass(Task task, std::string_view name) {
+  if (name.empty()) return task;
+  const auto wanted = PrecisionClassFromName(name);
+  if (!wanted) {
+    const std::vector<std::string> classes = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8"};
+    return Fail(ErrorCode::kNotFound, UnknownName("class", name, classes));
+  }
+  if (*wanted == task.demanded) return task;
+  if (task.checker != Checker::kReference) {
+    return Fail(ErrorCode::kInvalidInput,
+                fmt::format("task {} is judged by the gates of its checker, not by a class of "
+                            "accuracy; --profile says how strict they are",
+                            task.name));
+  }
+  task.instead_of = task.demanded;
+  task.demanded = *wanted;
+  for (Case& c : task.cases) {
+    PrecisionClass own = *wanted;
+    for (const Tensor& tensor : c.tensors) {
+      if (tensor.role == TensorRole::kOutput) own = std::max(own, ClassOf(tensor.dtype));
+    }
+    c.demanded = own;
+    if (c.role == CaseRole::kScored) task.demanded = std::max(task.demanded, own);
+  }
+  if (task.demanded == *task.instead_of) task.instead_of.reset();
+  return task;
+}
+
+std::string DescribeDemand(const Task& task) {
+  if (!task.instead_of) return {};
+  return fmt::format("class {} is demanded, not the task's {}", Name(task.demanded),
+                     Name(*task.instead_of));
+}
+
 std::filesystem::path DefaultTasksFolder() {
   // An empty variable is what `GROVE_TASKS= grove ...` leaves: treated as not set.
   if (const char* set = std::getenv("GROVE_TASKS"); set != nullptr && *set != '\0') return set;
@@ -293,9 +353,9 @@ Result<Task> LoadTask(const std::filesystem::path& folder, std::string_view name
   }
   // Absolute: GPU workers read it from a folder of their own.
   std::error_code error;
-  std::filesystem::path data = std::filesystem::absolute(home / "data.safetensors", error);
-  if (error) data = home / "data.safetensors";
-  if (auto found = FindStored(*task, data); !found) return Fail(std::move(found).error());
+  std::filesystem::path whole = std::filesystem::absolute(home, error).lexically_normal();
+  if (error) whole = home;
+  if (auto found = FindStored(*task, whole); !found) return Fail(std::move(found).error());
   return task;
 }
 

@@ -75,6 +75,8 @@ struct Tensor {
 enum class PrecisionClass { kFp64, kFp32, kTf32, kFp16, kBf16, kFp8 };
 std::string_view Name(PrecisionClass c);
 std::optional<PrecisionClass> PrecisionClassFromName(std::string_view name);
+// The best class that values of a type can show; fp32 for integers.
+PrecisionClass ClassOf(DType dtype);
 
 // What a case is for. Scored cases make a task's time; extra ones are further sizes that are timed
 // only when somebody names them (SelectCases); all the others are checks.
@@ -122,8 +124,8 @@ struct Case {
   Checker checker = Checker::kReference;
   CheckerProfile profile = CheckerProfile::kStrict;
   std::vector<std::string> library;  // library steps that a plan may use ("gemm")
-  // The right outputs in f64, one per output in order, where another program computed them; they
-  // then stand in for the reference's. REQUIRES: every input is kFile or kConstant. Empty = none.
+  // The right outputs in f64, one per output in order, where another program computed them (every
+  // input is kFile or kConstant then) or computes them when it is asked (seeds/live.h). Empty = none.
   std::vector<Stored> golden;
 
   std::optional<std::int64_t> dim(std::string_view name) const;
@@ -142,6 +144,7 @@ struct Task {
   std::string family;    // "row_reduction", "gemm", ...: what kind of transformations apply
   std::string contract;  // the operation in words, for prompts and people
   PrecisionClass demanded = PrecisionClass::kFp32;
+  std::optional<PrecisionClass> instead_of;  // the task's own, where the user demands another
   bool allow_nondeterminism = false;
   // Accumulation length of one output element (softmax: N): scales the tolerance. Per case below.
   std::vector<Case> cases;
@@ -184,5 +187,13 @@ Result<Task> LoadTask(const std::filesystem::path& folder, std::string_view name
 // one suite. kNotFound for an unknown suite or case, with the nearest valid name.
 Result<Task> SelectCases(const Task& task, std::string_view suite,
                          const std::vector<std::string>& cases);
+
+// The task with another class demanded of every case, but never a better one than a case's least
+// precise output can show. Every report says so (Task::instead_of). An empty name or the task's own
+// class changes nothing. kNotFound for an unknown class; kInvalidInput for a task with a checker,
+// whose gates decide.
+Result<Task> DemandClass(Task task, std::string_view name);
+// "class tf32 is demanded, not the task's fp32"; empty when it is the task's own.
+std::string DescribeDemand(const Task& task);
 
 }  // namespace grove::seeds

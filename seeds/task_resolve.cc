@@ -5,23 +5,11 @@
 #include <fmt/format.h>
 
 #include "base/suggest.h"
+#include "seeds/live.h"
 #include "seeds/task_text.h"
 
 namespace grove::seeds {
 namespace {
-
-PrecisionClass ClassOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return PrecisionClass::kFp64;
-    case DType::kF16:
-      return PrecisionClass::kFp16;
-    case DType::kBF16:
-      return PrecisionClass::kBf16;
-    default:
-      return PrecisionClass::kFp32;
-  }
-}
 
 // Evaluates the expressions of one task for one case after the other.
 class Resolver {
@@ -240,8 +228,14 @@ class Resolver {
     return resolved;
   }
 
-  // Golden outputs belong to inputs that are the same in every draw.
+  // Golden outputs belong to inputs that are the same in every draw, unless a module gives them.
   Status ResolveGolden(const CaseText& written, Case& resolved) const {
+    if (written.golden.empty() && text_.live) {
+      for (const Tensor& tensor : resolved.tensors) {
+        if (tensor.role != TensorRole::kOutput) continue;
+        resolved.golden.push_back({tensor.name, "", kLiveOffset});
+      }
+    }
     if (written.golden.empty()) return {};
     const Place place = written.golden.begin()->second.place;
     if (resolved.checker != Checker::kReference) {

@@ -65,6 +65,7 @@ struct TaskText {
   std::string title, family, contract;
   std::optional<PrecisionClass> demanded;
   bool allow_nondeterminism = false;
+  std::optional<Place> live;  // of reference = "live"
   Placed<Checker> checker;
   CheckerProfile profile = CheckerProfile::kStrict;
   std::vector<std::string> library, baselines;

@@ -512,6 +512,14 @@ void ReadHead(Reader& reader, const toml::table& root, TaskText& task) {
     reader.OneOf(checker, "checker", Names{"householder_qr"});
     task.checker.value = Checker::kHouseholderQr;
   }
+  if (const toml::node* reference = root.get("reference")) {
+    if (reader.OneOf(reference, "reference", Names{"kernels", "live"}) == 1) {
+      task.live = PlaceOf(*reference);
+    }
+    if (root.get("checker") != nullptr) {
+      reader.Fault(PlaceOf(*reference), "a task with a 'checker' has no 'reference'");
+    }
+  }
   if (const toml::node* profile = root.get("profile")) {
     if (root.get("checker") == nullptr) {
       reader.Fault(PlaceOf(*profile), "'profile' is that of a 'checker', and there is none");
@@ -630,8 +638,8 @@ Result<TaskText> ParseTaskText(std::string_view text, std::string_view file) {
   TaskText task;
   reader.KnownKeys(root, "the task",
                    {"name", "title", "family", "contract", "demanded", "allow_nondeterminism",
-                    "checker", "profile", "library", "baselines", "suites", "dims", "scalars",
-                    "dtypes", "tensor", "case", "cost"});
+                    "checker", "reference", "profile", "library", "baselines", "suites", "dims",
+                    "scalars", "dtypes", "tensor", "case", "cost"});
   ReadHead(reader, root, task);
   EachTable(reader, root, "tensor", kMaxTensors,
             [&](const toml::table& t) { task.tensors.push_back(ReadTensor(reader, t)); });

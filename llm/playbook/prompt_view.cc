@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text_diff.h"
+
 namespace grove::llm::playbook {
 namespace {
 
@@ -181,6 +183,11 @@ PromptView PromptView::Read(std::string_view prompt) {
   view.idea_title = Field(idea, "title");
   view.idea_category = Field(idea, "category");
   view.failed_source = FencedBlock(Section(prompt, "failed"), "cuda");
+  if (view.parent_source.empty()) {
+    // A repair shows how the failed program differs from its parent instead of the parent.
+    const std::string_view change = FencedBlock(Section(prompt, "failed"), "diff");
+    view.parent_source = UndoHunks(view.failed_source, change).value_or(view.failed_source);
+  }
   view.verdict = Field(Section(prompt, "failure"), "verdict");
   if (const auto wanted = Integer(Field(Section(prompt, "request"), "ideas wanted"));
       wanted && *wanted > 0) {

@@ -13,6 +13,7 @@
 #include "codegen/nvcc_source.h"
 #include "eval/check.h"
 #include "eval/cuda/support_source.h"
+#include "results/exports/kernel_text.h"
 #include "results/exports/templates.h"
 #include "results/format.h"
 
@@ -25,14 +26,6 @@ using seeds::Tensor;
 using seeds::TensorRole;
 
 constexpr std::int64_t kMinRow = 16;  // as eval/check.cc: shorter rows are joined
-
-// A case as the reference sees it: outputs in f64.
-Case Widened(Case c) {
-  for (Tensor& t : c.tensors) {
-    if (t.role == TensorRole::kOutput) t.dtype = DType::kF64;
-  }
-  return c;
-}
 
 struct PreludeParts {
   std::vector<std::string> includes;  // with delimiters
@@ -136,7 +129,7 @@ std::string CaseRow(const Case& c, const std::string& kernels) {
                      fmt::join(tensors, ", "), kernels);
 }
 
-std::string CaseStruct(const Case& c) {
+std::string CaseStruct(const Case& c, std::string_view kernels) {
   std::string dims, scalars;
   for (const seeds::Dim& d : c.dims) dims += fmt::format(" long long {};", d.name);
   for (const seeds::Scalar& s : c.scalars) {
@@ -146,8 +139,8 @@ std::string CaseStruct(const Case& c) {
       "// A case that the kernel is compiled for.\n"
       "struct Case {{\n  const char* name;\n  int type;  // of the first input\n"
       "  struct {{{} }} dim;\n  struct {{{} }} scalar;\n"
-      "  std::vector<grove_plan::Tensor> tensors;\n  const void* const* kernels;\n}};\n\n",
-      dims, scalars);
+      "  std::vector<grove_plan::Tensor> tensors;\n  {} kernels;\n}};\n\n",
+      dims, scalars, kernels);
 }
 
 std::string CaseTable(const ExportedKernel& kernel, std::string_view function,
@@ -193,6 +186,13 @@ double SmallestNormal(DType dtype) {
 }
 
 }  // namespace
+
+Case Widened(Case c) {
+  for (Tensor& t : c.tensors) {
+    if (t.role == TensorRole::kOutput) t.dtype = DType::kF64;
+  }
+  return c;
+}
 
 seeds::Distribution DrawnDistribution(const Tensor& t) {
   if (t.distribution.kind != seeds::Distribution::Kind::kFile) return t.distribution;
@@ -254,10 +254,8 @@ std::string CheckTable(const ExportedKernel& kernel) {
 }
 
 std::string Generator() {
-  const std::string_view all = cuda::kSupportSource;
-  const std::size_t begin = all.find("typedef unsigned char");
-  const std::size_t end = all.find("// --- fill, scan, hash");
-  return std::string(all.substr(begin, end - begin));
+  const std::string_view all = cuda::kInputsSource;
+  return std::string(all.substr(all.find("typedef unsigned char")));
 }
 
 Status CheckPlans(const ExportedKernel& kernel, const codegen::LaunchPlan& plan, bool widened) {
@@ -313,49 +311,133 @@ bool NeedsBlas(const ExportedKernel& kernel) {
   return HostCodeOf(kernel, kernel.program.plan).gemm;
 }
 
-std::string_view HostRuntime() { return asset::kExportRuntime; }
-
-std::string HostUnit(const ExportedKernel& kernel, std::string_view kernels) {
-  const codegen::HostCode code = HostCodeOf(kernel, kernel.program.plan);
-  return CaseStruct(kernel.task.cases[kernel.cases.front()]) +
-         CaseTable(kernel, "Cases", kernels, false) + PlanFunction(code, "Plan");
+std::string HostRuntime(KernelCompiler compiler) {
+  const bool nvcc = compiler == KernelCompiler::kNvcc;
+  std::string text = FillTemplate(
+      asset::kExportRuntime,
+      {{"LAUNCH", std::string(nvcc ? asset::kExportLaunchNvcc : asset::kExportLaunchDriver)}});
+  if (!nvcc) text += "\n" + FillTemplate(asset::kExportNvrtc, {{"OPTIONS", OptionList()}});
+  return text;
 }
 
-Result<std::string> CuUnit(const ExportedKernel& kernel, const CuUnitOptions& options) {
-  const bool qr = kernel.task.checker == seeds::Checker::kHouseholderQr;
-  const bool with_reference = options.with_main && !qr;
-  if (Status s = CheckPlans(kernel, kernel.program.plan, false); !s) return Fail(s.error());
+std::string HostUnit(const ExportedKernel& kernel, const KernelTable& kernels) {
   const codegen::HostCode code = HostCodeOf(kernel, kernel.program.plan);
+  return CaseStruct(kernel.task.cases[kernel.cases.front()], kernels.type) +
+         CaseTable(kernel, "Cases", kernels.value, false) + PlanFunction(code, "Plan");
+}
+
+namespace {
+
+// The task's reference program, which an exported program compares with.
+struct Reference {
+  codegen::KernelProgram program;
+  codegen::HostCode host;
+};
+
+Result<Reference> ReferenceOf(const ExportedKernel& kernel) {
+  auto program = codegen::MakeProgram(kernel.task.reference.source, kernel.task.reference.plan);
+  if (!program) return Fail(program.error(), "the task's reference");
+  if (Status s = CheckPlans(kernel, program->plan, true); !s) {
+    return Fail(s.error(), "the task's reference");
+  }
+  codegen::HostCode host = HostCodeOf(kernel, program->plan);
+  return Reference{*std::move(program), std::move(host)};
+}
+
+std::string IncludeLines(KernelCompiler compiler, bool blas) {
+  std::string text =
+      "#include <algorithm>\n#include <cmath>\n#include <cstdio>\n#include <cstdlib>\n";
+  if (compiler == KernelCompiler::kNvrtc) {
+    text += "#include <map>\n#include <memory>\n#include <mutex>\n";
+  }
+  text += "#include <stdexcept>\n#include <string>\n";
+  if (compiler == KernelCompiler::kNvrtc) text += "#include <utility>\n";
+  text += "#include <vector>\n\n#include <cuda.h>\n#include <cuda_runtime.h>\n";
+  if (compiler == KernelCompiler::kNvrtc) text += "#include <dlfcn.h>\n#include <unistd.h>\n";
+  if (blas) text += "#include <cublas_v2.h>\n";
+  return text;
+}
+
+// What stands behind the host unit: a main, or what the PyTorch side calls.
+std::string Tail(const ExportedKernel& kernel, const CuUnitOptions& options) {
+  if (!options.with_main) return std::string(asset::kExportTorchTail);
+  const bool qr = kernel.task.checker == seeds::Checker::kHouseholderQr;
+  std::string main = FillTemplate(
+      asset::kExportMain,
+      {{"GENERATOR", Generator()},
+       {"COMPILER", kernel.compiler == KernelCompiler::kNvrtc
+                        ? "  std::printf(\"compiled by %s\\n\", "
+                          "grove_plan::Nvrtc::Get().Version().c_str());\n"
+                        : ""},
+       {"CHECK", std::string(qr ? asset::kExportCheckQr : asset::kExportCheckReference)}});
+  // The checks' table uses what the generator declares.
+  const std::string_view mark = "namespace grove_main {";
+  main.insert(main.find(mark), CheckTable(kernel));
+  return main;
+}
+
+std::string Usage(const ExportedKernel& kernel, const CuUnitOptions& options, bool blas) {
+  if (!options.with_main) return "";
+  return fmt::format(
+      "//\n// nvcc -std=c++17 -O3 {}{} -o {}{}\n"
+      "// ./{} [CASE] [--check] [--seed N]    checks every case and times it\n",
+      kernel.compiler == KernelCompiler::kNvcc ? "-arch=sm_90a --expt-relaxed-constexpr " : "",
+      options.self, kernel.name, blas ? " -lcublas" : "", kernel.name);
+}
+
+constexpr std::string_view kBlasMacro = "#ifndef GROVE_BLAS\n#define GROVE_BLAS 1\n#endif\n";
+
+std::string NvrtcUnit(const ExportedKernel& kernel, const CuUnitOptions& options,
+                      const codegen::HostCode& code, const std::optional<Reference>& reference) {
+  std::string text = CommentLines(kernel, "//") + Usage(kernel, options, code.gemm);
+  text +=
+      "\n// --- the kernel "
+      "-----------------------------------------------------------------------------------\n"
+      "// NVRTC compiles it, a case's prelude in front, when the case is first used.\n" +
+      TextConstants(kernel, kernel.program, "Kernel", false);
+  std::vector<Header> headers = HeadersOf(kernel, kernel.program);
+  if (reference) {
+    text += "// The task's reference program, which says what is right.\n" +
+            TextConstants(kernel, reference->program, "Reference", true);
+    for (Header& header : HeadersOf(kernel, reference->program)) {
+      if (std::find(headers.begin(), headers.end(), header) == headers.end()) {
+        headers.push_back(std::move(header));
+      }
+    }
+  }
+  text += HeaderTable(headers);
+  if (code.gemm) text += kBlasMacro;
+  text += IncludeLines(kernel.compiler, code.gemm) + "\n" + HostRuntime(kernel.compiler) + "\n";
+  text += TextFunction(code.kernels, "Kernel");
+  text += HostUnit(kernel,
+                   {"grove_plan::Kernels", "grove_plan::Kernels(Kernel(), KernelPreludes[{}])"});
+  if (reference) {
+    text += TextFunction(reference->host.kernels, "Reference") +
+            CaseTable(kernel, "References",
+                      "grove_plan::Kernels(Reference(), ReferencePreludes[{}])", true) +
+            PlanFunction(reference->host, "ReferencePlan");
+  }
+  return text + Tail(kernel, options);
+}
+
+Result<std::string> NvccUnit(const ExportedKernel& kernel, const CuUnitOptions& options,
+                             const codegen::HostCode& code,
+                             const std::optional<Reference>& reference) {
   auto section = MakeSection(kernel, kernel.program, code.kernels, "case", false);
   if (!section) return Fail(std::move(section).error());
-
   std::string inner = section->text;
   std::vector<std::string> includes = section->includes;
-  std::string reference_code;
-  if (with_reference) {
-    auto reference = codegen::MakeProgram(kernel.task.reference.source, kernel.task.reference.plan);
-    if (!reference) return Fail(reference.error(), "the task's reference");
-    if (Status s = CheckPlans(kernel, reference->plan, true); !s) {
-      return Fail(s.error(), "the task's reference");
-    }
-    const codegen::HostCode host = HostCodeOf(kernel, reference->plan);
-    auto second = MakeSection(kernel, *reference, host.kernels, "reference", true);
+  if (reference) {
+    auto second =
+        MakeSection(kernel, reference->program, reference->host.kernels, "reference", true);
     if (!second) return Fail(second.error(), "the task's reference");
     Merge(includes, second->includes);
     inner = "#ifndef GROVE_REFERENCE\n" + inner +
             "#else  // the task's reference program, which says what is right\n" + second->text +
             "#endif\n";
-    reference_code = CaseTable(kernel, "References", "reference_{}::Kernels()", true) +
-                     PlanFunction(host, "ReferencePlan");
   }
 
-  std::string text = CommentLines(kernel, "//");
-  if (options.with_main) {
-    text += fmt::format(
-        "//\n// nvcc -std=c++17 -O3 -arch=sm_90a --expt-relaxed-constexpr {} -o {}{}\n"
-        "// ./{} [CASE] [--check] [--seed N]    checks every case and times it\n",
-        options.self, kernel.name, code.gemm ? " -lcublas" : "", kernel.name);
-  }
+  std::string text = CommentLines(kernel, "//") + Usage(kernel, options, code.gemm);
   text +=
       "\n#ifdef GROVE_CASE\n"
       "// --- second reading "
@@ -368,43 +450,47 @@ Result<std::string> CuUnit(const ExportedKernel& kernel, const CuUnitOptions& op
   text += fmt::format(
       "#ifndef GROVE_SELF\n#define GROVE_SELF \"{}\"  // the name of this file\n#endif\n",
       options.self);
-  if (code.gemm) text += "#ifndef GROVE_BLAS\n#define GROVE_BLAS 1\n#endif\n";
+  if (code.gemm) text += kBlasMacro;
   // PyTorch compiles with these, kernels count on the operators.
   for (const char* macro : {"__CUDA_NO_HALF_OPERATORS__", "__CUDA_NO_HALF_CONVERSIONS__",
                             "__CUDA_NO_HALF2_OPERATORS__", "__CUDA_NO_BFLOAT16_CONVERSIONS__",
                             "__CUDA_NO_BFLOAT16_OPERATORS__", "__CUDA_NO_BFLOAT162_OPERATORS__"}) {
     text += fmt::format("#undef {}\n", macro);
   }
-  text +=
-      "#include <algorithm>\n#include <cmath>\n#include <cstdio>\n#include <cstdlib>\n"
-      "#include <stdexcept>\n#include <string>\n#include <vector>\n\n#include <cuda.h>\n"
-      "#include <cuda_runtime.h>\n";
-  if (code.gemm) text += "#include <cublas_v2.h>\n";
+  text += IncludeLines(kernel.compiler, code.gemm);
   for (const std::string& header : includes) text += fmt::format("#include {}\n", header);
   text += "\n";
   for (const char* part : {"", "#define GROVE_REFERENCE 1\n"}) {
-    if (*part != '\0' && !with_reference) continue;
+    if (*part != '\0' && !reference) continue;
     text += part;
     for (std::size_t i = 0; i < kernel.cases.size(); ++i) {
       text += fmt::format("#define GROVE_CASE {}\n#include GROVE_SELF\n#undef GROVE_CASE\n", i);
     }
   }
-  text += fmt::format("\n{}\n", HostRuntime());
-  text += HostUnit(kernel, "case_{}::Kernels()");
-  if (options.with_main) {
-    text += reference_code;
-    std::string main = FillTemplate(
-        asset::kExportMain,
-        {{"GENERATOR", Generator()},
-         {"CHECK", std::string(qr ? asset::kExportCheckQr : asset::kExportCheckReference)}});
-    // The checks' table uses what the generator declares.
-    const std::string_view mark = "namespace grove_main {";
-    main.insert(main.find(mark), CheckTable(kernel));
-    text += main;
-  } else {
-    text += asset::kExportTorchTail;
+  text += fmt::format("\n{}\n", HostRuntime(kernel.compiler));
+  text += HostUnit(kernel, {"const void* const*", "case_{}::Kernels()"});
+  if (reference) {
+    text += CaseTable(kernel, "References", "reference_{}::Kernels()", true) +
+            PlanFunction(reference->host, "ReferencePlan");
   }
-  return text + "#endif  // GROVE_CASE\n";
+  return text + Tail(kernel, options) + "#endif  // GROVE_CASE\n";
+}
+
+}  // namespace
+
+Result<std::string> CuUnit(const ExportedKernel& kernel, const CuUnitOptions& options) {
+  if (Status s = CheckPlans(kernel, kernel.program.plan, false); !s) return Fail(s.error());
+  const codegen::HostCode code = HostCodeOf(kernel, kernel.program.plan);
+  std::optional<Reference> reference;
+  if (options.with_main && kernel.task.checker != seeds::Checker::kHouseholderQr) {
+    auto made = ReferenceOf(kernel);
+    if (!made) return Fail(std::move(made).error());
+    reference = *std::move(made);
+  }
+  if (kernel.compiler == KernelCompiler::kNvrtc) {
+    return NvrtcUnit(kernel, options, code, reference);
+  }
+  return NvccUnit(kernel, options, code, reference);
 }
 
 }  // namespace grove::results

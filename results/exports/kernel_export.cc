@@ -12,8 +12,8 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/suggest.h"
-#include "codegen/headers.h"
 #include "codegen/host_code.h"
+#include "results/exports/kernel_text.h"
 #include "results/exports/templates.h"
 
 namespace grove::results {
@@ -78,12 +78,20 @@ std::string Signature(const ExportedKernel& kernel) {
 std::string BlasMacro(bool blas) { return blas ? "#define GROVE_BLAS 1\n" : ""; }
 
 Result<std::string> TorchFile(const ExportedKernel& kernel, std::string_view tail) {
-  auto cuda = CuUnit(kernel, {.self = "cuda.cu"});
-  if (!cuda) return Fail(std::move(cuda).error());
+  auto unit = CuUnit(kernel, {.self = "cuda.cu"});
+  if (!unit) return Fail(std::move(unit).error());
   const bool blas = NeedsBlas(kernel);
+  const bool nvcc = kernel.compiler == KernelCompiler::kNvcc;
   // PyTorch keeps what it compiled by name and source; the name tells kernels apart in its folder.
   const std::string name =
-      fmt::format("grove_{}_{}", kernel.name, HashText(*cuda).Hex().substr(0, 8));
+      fmt::format("grove_{}_{}", kernel.name, HashText(*unit).Hex().substr(0, 8));
+  const std::string build =
+      FillTemplate(nvcc ? asset::kExportTorchBuildNvcc : asset::kExportTorchBuildNvrtc,
+                   {{"NAME", name},
+                    {"NVCC_FLAGS", kernel.cases.size() > 3 ? ", \"--split-compile=0\"" : ""},
+                    {"LIBRARIES", !blas  ? ""
+                                  : nvcc ? "\"-lcublas\""
+                                         : ", \"-lcublas\""}});
   const std::string api(asset::kExportTorchApi);
   const Case& c = FirstCase(kernel);
   return FillTemplate(
@@ -91,33 +99,34 @@ Result<std::string> TorchFile(const ExportedKernel& kernel, std::string_view tai
       {{"HEADER", CommentLines(kernel, "#")},
        {"API", PythonText(api)},
        {"BINDING", PythonText(BlasMacro(blas) + std::string(asset::kExportTorchBinding))},
-       {"CUDA", PythonText(*cuda)},
-       {"NAME", name},
-       {"NVCC_FLAGS", kernel.cases.size() > 3 ? ", \"--split-compile=0\"" : ""},
-       {"LIBRARIES", blas ? "\"-lcublas\"" : ""},
+       {"UNIT", fmt::format("{} = {}", nvcc ? "CUDA" : "HOST", PythonText(*unit))},
+       {"BUILD", build},
        {"SIGNATURE", Signature(kernel)},
        {"TAIL", FillTemplate(tail, {{"INPUTS", Names(c, TensorRole::kInput)},
                                     {"OUTPUTS", Names(c, TensorRole::kOutput)}})}});
 }
 
 Result<std::vector<ExportedFile>> TorchFolder(const ExportedKernel& kernel) {
-  const std::string cu = kernel.name + ".cu";
-  auto cuda = CuUnit(kernel, {.self = cu});
-  if (!cuda) return Fail(std::move(cuda).error());
+  const bool nvcc = kernel.compiler == KernelCompiler::kNvcc;
+  const std::string unit = kernel.name + (nvcc ? ".cu" : ".cpp");
+  auto text = CuUnit(kernel, {.self = unit});
+  if (!text) return Fail(std::move(text).error());
   const bool blas = NeedsBlas(kernel);
   std::vector<ExportedFile> files;
   files.push_back(
-      {"setup.py", FillTemplate(asset::kExportSetup, {{"HEADER", CommentLines(kernel, "#")},
-                                                      {"NAME", kernel.name},
-                                                      {"LIBRARIES", blas ? "\"cublas\"" : ""}})});
+      {"setup.py", FillTemplate(nvcc ? asset::kExportSetupNvcc : asset::kExportSetupNvrtc,
+                                {{"HEADER", CommentLines(kernel, "#")},
+                                 {"NAME", kernel.name},
+                                 {"LIBRARIES", !blas  ? ""
+                                               : nvcc ? "\"cublas\""
+                                                      : ", \"cublas\""}})});
   files.push_back({kernel.name + "_api.h", std::string(asset::kExportTorchApi)});
   files.push_back(
       {kernel.name + "_binding.cpp",
        fmt::format("{}#include \"{}_api.h\"\n\n{}{}", BlasMacro(blas), kernel.name,
                    asset::kExportTorchBinding,
                    FillTemplate(asset::kExportModuleTail, {{"SIGNATURE", Signature(kernel)}}))});
-  const std::string include = fmt::format("#include \"{}_api.h\"\n", kernel.name);
-  files.push_back({cu, include + *cuda});
+  files.push_back({unit, fmt::format("#include \"{}_api.h\"\n{}", kernel.name, *text)});
   return files;
 }
 
@@ -163,73 +172,28 @@ std::string PythonCase(const Case& c) {
       fmt::join(tensors, ",\n                 "));
 }
 
-// NVRTC has no standard headers: those that grove serves from memory stand in their place.
-class Inliner {
- public:
-  Inliner() {
-    for (auto& [name, content] : codegen::BuiltinHeaders()) headers_.emplace_back(name, content);
-  }
-  std::string Expand(std::string_view text) {
-    std::string out;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      const std::string_view line = text.substr(at, end - at);
-      at = end + 1;
-      out += Line(line);
-    }
-    return out;
-  }
-
- private:
-  std::string Line(std::string_view line) {
-    const std::size_t hash = line.find_first_not_of(" \t");
-    const std::size_t open = line.find_first_of("<\"");
-    const std::size_t close = open == line.npos ? line.npos : line.find_first_of(">\"", open + 1);
-    if (hash == line.npos || line[hash] != '#' || close == line.npos ||
-        line.substr(hash, open - hash).find("include") == line.npos) {
-      return line == "#pragma once" ? "" : fmt::format("{}\n", line);
-    }
-    const std::string name(line.substr(open + 1, close - open - 1));
-    const auto found = std::find_if(headers_.begin(), headers_.end(),
-                                    [&](const auto& header) { return header.first == name; });
-    if (found == headers_.end()) return fmt::format("{}\n", line);
-    if (std::find(seen_.begin(), seen_.end(), name) != seen_.end()) return "";
-    seen_.push_back(name);
-    return fmt::format("// {}\n", name) + Expand(found->second);
-  }
-
-  std::vector<std::pair<std::string, std::string>> headers_;
-  std::vector<std::string> seen_;
-};
-
-// Whether it needs sm_90a rather than sm_90.
-bool NeedsOwnInstructions(std::string_view source) {
-  for (const std::string_view word : {"wgmma", "setmaxnreg", "tcgen05"}) {
-    if (source.find(word) != source.npos) return true;
-  }
-  return false;
-}
-
 Result<std::string> CupyFile(const ExportedKernel& kernel) {
-  std::string cases;
-  std::string source;
+  if (kernel.compiler == KernelCompiler::kNvcc) {
+    return Fail(ErrorCode::kInvalidInput, "CuPy compiles by NVRTC, not by nvcc");
+  }
+  std::string cases, headers;
   for (const std::size_t index : kernel.cases) {
     const Case& c = kernel.task.cases[index];
     if (auto resolved = codegen::ResolvePlan(kernel.program.plan, c, {}); !resolved) {
       return Fail(std::move(resolved).error(), "case " + c.name);
     }
-    Inliner inliner;
-    std::string prelude = inliner.Expand(codegen::Prelude(c));
-    source = inliner.Expand(kernel.program.source);  // the same for every case
-    // Lines count from the kernel's first.
-    cases += PythonCase(c) + PythonText(prelude) + "),\n";
+    cases += PythonCase(c) + PythonText(codegen::Prelude(c)) + "),\n";
+  }
+  for (const auto& [name, text] : HeadersOf(kernel, kernel.program)) {
+    headers += fmt::format("\n    \"{}\": {},", name, PythonText(text));
   }
   const codegen::HostCode code =
       codegen::EmitHostCode(kernel.program.plan, FirstCase(kernel), codegen::HostLanguage::kPython);
   return FillTemplate(asset::kExportCupy,
                       {{"HEADER", CommentLines(kernel, "#")},
-                       {"SOURCE", PythonText(source)},
-                       {"ARCH_OWN", NeedsOwnInstructions(source) ? "True" : "False"},
+                       {"SOURCE", PythonText(kernel.program.source)},
+                       {"HEADERS", headers.empty() ? "" : headers + "\n"},
+                       {"OPTIONS", OptionList()},
                        {"CASES", cases},
                        {"PLAN", code.body},
                        {"KERNELS", fmt::format("[\"{}\"]", fmt::join(code.kernels, "\", \""))}});

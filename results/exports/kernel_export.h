@@ -2,7 +2,7 @@
 // becomes host code (cu_unit.h); the formats differ in what stands around it.
 //
 //   cu           NAME.cu, with a main that draws inputs, checks against the task's reference and
-//                times; nvcc -arch=sm_90a
+//                times; nvcc compiles it
 //   torch        NAME.py, PyTorch's load_inline: run(inputs...) -> outputs
 //   torch-cpp    a folder with setup.py: an extension module NAME with run(list) -> list
 //   kernelbench  NAME.py with class ModelNew
@@ -39,7 +39,8 @@ struct ExportedFile {
 Result<std::vector<std::size_t>> CasesToExport(const seeds::Task& task, ExportFormat format,
                                                const std::vector<std::string>& names);
 
-// kInvalidInput when the plan does not resolve for a case or the source cannot be rewritten.
+// kInvalidInput when the plan does not resolve for a case, for a source that cannot be rewritten
+// for nvcc, and for cupy by nvcc, which CuPy does not use.
 Result<std::vector<ExportedFile>> RenderExport(const ExportedKernel& kernel, ExportFormat format);
 
 // Writes a single file to `output` (into it, when that is a folder), several into the folder.

@@ -178,9 +178,10 @@ std::string RunListPage(const std::vector<RunSummary>& runs) {
     const bool scored = run.best_score && run.seed_score;
     const std::string status(Name(run.run.effective_status()));
     rows += fmt::format(
-        "<tr><td><a href=\"/runs/{0}\">{0}</a></td><td>{1}</td>"
-        "<td><span class=\"chip s-{2}\">{2}</span></td><td>{3}</td><td>{4} of {5}</td>"
-        "<td>{6}</td><td>{7}</td></tr>\n",
+        "<tr><td><a href=\"/runs/{0}\">{0}</a></td><td data-name=\"task\">{1}</td>"
+        "<td data-name=\"status\"><span class=\"chip s-{2}\">{2}</span></td>"
+        "<td data-name=\"rounds\">{3}</td><td data-name=\"pass\">{4} of {5}</td>"
+        "<td data-name=\"best\">{6}</td><td data-name=\"over seed\">{7}</td></tr>\n",
         name, EscapeText(Visible(run.task)), status, run.rounds, run.correct, run.candidates,
         scored ? FormatTime(*run.best_score, run.score_kind) : "-",
         scored ? FormatRatio(*run.seed_score / *run.best_score) : "-");
@@ -195,7 +196,7 @@ std::string RunListPage(const std::vector<RunSummary>& runs) {
       "<title>Kernelgrove: runs</title>\n<link rel=\"stylesheet\" href=\"/style.css\">\n</head>\n"
       "<body>\n<header class=\"top\"><div class=\"names\"><span class=\"brand\">Kernelgrove</span> "
       "<h1>Runs</h1></div><p></p></header>\n<main><section class=\"card\"><div class=\"scroll\">"
-      "<table>\n<thead><tr><th>run</th><th>task</th><th>status</th><th>rounds</th><th>pass</th>"
+      "<table class=\"runs\">\n<thead><tr><th>run</th><th>task</th><th>status</th><th>rounds</th><th>pass</th>"
       "<th>best</th><th>over seed</th></tr></thead>\n<tbody>\n{}</tbody></table></div></section>"
       "</main>\n</body>\n</html>\n",
       rows);

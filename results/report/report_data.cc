@@ -194,12 +194,13 @@ Floors FloorsOf(const RunData& data, TimeKind kind) {
 
 std::string SummaryJson(const RunData& data, const RunIndex& index,
                         const std::vector<ReportBaseline>& baselines) {
+  const std::string demand = DemandOf(data);
   Json json;
   json["version"] = 1;
   json["run"] = {{"name", Visible(data.run.name)},
                  {"task", Visible(data.task.name)},
                  {"title", Visible(data.task.title)},
-                 {"demanded", Visible(data.task.demanded)},
+                 {"demanded", Visible(demand.empty() ? data.task.demanded : demand)},
                  {"status", Name(data.run.effective_status())},
                  {"live", data.run.live},
                  {"reason", Visible(data.run.reason)},
@@ -384,7 +385,7 @@ std::string KernelJson(Reader& reader, const RunData& data, const RunIndex& inde
     json["verdict"] = VerdictJson(e.verdict);
     for (const StageRow& s : e.stages) {
       json["stages"].push_back({eval::Name(s.stage), Visible(s.case_name), eval::Name(s.verdict),
-                                Number(s.duration.count())});
+                                Number(s.duration.count()), Number(s.error), Number(s.tolerance)});
     }
     for (const CaseTimeRow& t : e.case_times) {
       json["cases"].push_back({{"case", Visible(t.case_name)},
@@ -403,6 +404,11 @@ std::string KernelJson(Reader& reader, const RunData& data, const RunIndex& inde
                                {"dropped", t.dropped},
                                {"checked", Number(t.checked_share)},
                                {"note", Visible(t.note)}});
+    }
+    for (const LaunchRow& l : e.launches) {
+      json["launches"].push_back({Visible(l.entry), Visible(l.case_name), l.launches,
+                                  Number(l.time.count()), Visible(l.bound), Number(l.dram_bytes),
+                                  Number(l.occupancy)});
     }
     for (const KernelRow& k : e.kernels) {
       json["kernels"].push_back({Visible(k.entry), Visible(k.case_name), k.registers,

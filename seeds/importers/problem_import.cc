@@ -1,10 +1,6 @@
 #include "seeds/importers/problem_import.h"
 
-#include <sys/sysinfo.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <utility>
@@ -15,6 +11,7 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "seeds/importers/task_folder.h"
+#include "seeds/importers/torch_python.h"
 
 namespace grove::importers {
 namespace {
@@ -25,69 +22,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxAnswer = std::size_t{1} << 20;  // bytes of import.json
 constexpr std::size_t kMaxText = 600;                     // of one foreign sentence
 constexpr std::chrono::seconds kStart{120};               // loading torch on a slow disk
-constexpr std::chrono::seconds kProbe{30};
 constexpr std::size_t kMaxFiles = 10000;
-
-std::vector<std::string> ChildEnvironment() {
-  auto environment =
-      SelectEnvironment({"PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH",
-                         "PYTHONHOME", "VIRTUAL_ENV", "TMPDIR", "PYENV_VERSION", "PYENV_ROOT"});
-  // A problem sees no GPU: importing must not depend on the machine, and must not load a driver.
-  environment.emplace_back("CUDA_VISIBLE_DEVICES=");
-  environment.emplace_back("PYTHONDONTWRITEBYTECODE=1");
-  environment.emplace_back("PYTHONUNBUFFERED=1");
-  environment.emplace_back("OMP_NUM_THREADS=1");
-  return environment;
-}
-
-bool IsProgram(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
-}
-
-std::vector<fs::path> OnPath(const std::string& name) {
-  std::vector<fs::path> found;
-  const char* variable = std::getenv("PATH");
-  std::string_view rest = variable == nullptr ? "" : variable;
-  while (!rest.empty()) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    if (!folder.empty() && IsProgram(fs::path(folder) / name)) {
-      found.push_back(fs::path(folder) / name);
-    }
-    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
-  }
-  return found;
-}
-
-bool HasTorch(const fs::path& python) {
-  ProcessOptions options;
-  options.program = python;
-  options.arguments = {"-c",
-                       "import importlib.util, sys\n"
-                       "sys.exit(0 if importlib.util.find_spec('torch') else 1)"};
-  options.environment = ChildEnvironment();
-  options.channel = false;
-  auto process = Process::Start(options);
-  if (!process) return false;
-  const auto status = process->WaitFor(kProbe);
-  if (!status) process->Kill();
-  return status && status->ok();
-}
-
-// Beside the program, in the installed share folder, or in the source tree that it was built in.
-Result<fs::path> Script() {
-  const fs::path bin = ExecutableFolder();
-  std::vector<fs::path> places = {
-      bin / "../share/grove/importers/torch/import_problem.py",
-      bin / "share/grove/importers/torch/import_problem.py",
-      fs::path(GROVE_SOURCE_DIR) / "seeds/importers/torch/import_problem.py"};
-  std::error_code error;
-  for (const fs::path& place : places) {
-    if (fs::exists(place, error)) return place.lexically_normal();
-  }
-  return Fail(ErrorCode::kNotFound,
-              fmt::format("import_problem.py is missing beside {}: reinstall grove", bin.string()));
-}
 
 // As torch/import_problem.py knows them.
 const char* KindOf(ProblemFormat format) {
@@ -100,14 +35,6 @@ const char* KindOf(ProblemFormat format) {
       return "flashinfer";
   }
   return "unknown";
-}
-
-// Most of the machine's memory, and what torch maps of its libraries.
-Bytes DefaultMemory() {
-  struct sysinfo info = {};
-  if (::sysinfo(&info) != 0) return Bytes(std::int64_t{24} << 30);
-  const auto total = static_cast<std::int64_t>(info.totalram) * info.mem_unit;
-  return Bytes(total / 10 * 9 + (std::int64_t{8} << 30));
 }
 
 // Foreign text as one printable line.
@@ -155,14 +82,14 @@ void ReadAnswer(const fs::path& folder, ImportOutcome& outcome) {
 }
 
 Status RunHelper(const fs::path& python, const fs::path& jobs, const ProblemImport& options) {
-  auto script = Script();
+  auto script = TorchScript("import_problem.py");
   if (!script) return Failure(std::move(script.error()));
   ProcessOptions process;
   process.program = python;
   process.arguments = {script->string(), jobs.string()};
-  process.environment = ChildEnvironment();
+  process.environment = TorchEnvironment("");
   process.folder = jobs.parent_path();
-  process.limits.address_space = options.memory.value > 0 ? options.memory : DefaultMemory();
+  process.limits.address_space = options.memory.value > 0 ? options.memory : TorchMemory();
   process.channel = false;
   auto started = Process::Start(process);
   if (!started) return Failure(std::move(started.error()));
@@ -194,37 +121,6 @@ std::string_view Name(ImportStatus status) {
       return "broken";
   }
   return "unknown";
-}
-
-Result<fs::path> FindTorchPython(const std::string& preferred) {
-  std::vector<fs::path> places;
-  const char* variable = std::getenv("GROVE_PYTHON");
-  const std::string given =
-      !preferred.empty() ? preferred : std::string(variable == nullptr ? "" : variable);
-  if (!given.empty()) {
-    places = given.find('/') != std::string::npos ? std::vector<fs::path>{given} : OnPath(given);
-    if (places.empty()) places = {given};
-  } else {
-    places = OnPath("python3");
-    places.emplace_back("/usr/bin/python3");
-    for (int minor = 14; minor >= 8; --minor) {
-      for (fs::path& path : OnPath(fmt::format("python3.{}", minor))) {
-        places.push_back(std::move(path));
-      }
-    }
-  }
-  std::string tried;
-  std::set<fs::path> seen;
-  for (const fs::path& place : places) {
-    if (!seen.insert(place).second) continue;
-    if (HasTorch(place)) return place;
-    tried += (tried.empty() ? "" : ", ") + place.string();
-  }
-  return Fail(
-      ErrorCode::kUnavailable,
-      fmt::format("no Python with torch (tried {}): install Debian's python3-torch, or name "
-                  "one with --python or GROVE_PYTHON",
-                  tried));
 }
 
 Result<std::vector<fs::path>> ProblemFiles(const fs::path& path) {
@@ -283,6 +179,7 @@ Result<std::vector<ImportOutcome>> ImportProblems(const ProblemImport& options) 
                     {"folder", home.string()},
                     {"name", outcomes[i].name},
                     {"scale", options.scale},
+                    {"live", options.live},
                     {"kind", KindOf(options.format)}};
     if (!options.workloads.empty()) {
       problem["workloads"] = fs::absolute(options.workloads, error).string();

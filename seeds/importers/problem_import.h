@@ -25,7 +25,8 @@ struct ProblemImport {
   std::filesystem::path workloads;           // of one kFlashInfer definition; empty = none
   std::filesystem::path tasks = "tasks";     // where the folders go
   std::string name;                          // for one file; empty = the file's
-  std::string python;                        // empty = found by FindTorchPython
+  std::string python;                        // empty = found by FindTorchPython (torch_python.h)
+  bool live = false;                         // reference = "live" (eval/live_reference.h)
   int scale = 1;                             // the sizes of the scored case are divided by it
   std::chrono::seconds deadline{300};        // for each problem
   Bytes memory{0};                           // address space of each process; 0 = by the machine
@@ -50,11 +51,6 @@ struct ImportOutcome {
   std::vector<std::string> cases;
   std::filesystem::path folder;  // of the task, when imported
 };
-
-// An interpreter with torch: `preferred` alone when it is given, else $GROVE_PYTHON alone, else the
-// first of python3 on PATH, /usr/bin/python3 and python3.N on PATH that has it. kUnavailable with
-// what was tried.
-Result<std::filesystem::path> FindTorchPython(const std::string& preferred);
 
 // One outcome per file, in their order. An Error is about the machine (no torch, no space), not
 // about a problem.

@@ -12,6 +12,44 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
          "--disable-dev-shm-usage"]
 
 
+# Texts that are hard to read: "ratio text" for each below 4.5 (WCAG AA), 3 when large. The background is that of
+# the ancestors, each over the one below.
+CONTRAST = """
+const parse = (c) => { const m = (c.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number); return m.length > 3 ? m : [...m, 1]; };
+const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3]));
+const light = (c) => c.map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const bad = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+let seen = 0;
+while (texts.nextNode()) {
+  const e = texts.currentNode.parentElement;
+  // A sign inside a circle has the circle's colour behind it.
+  if (!texts.currentNode.data.trim() || !e.getClientRects().length || e.closest(".hidden, .skip, .twist, :disabled")) continue;
+  const style = getComputedStyle(e), chain = [];
+  for (let at = e; at; at = at.parentElement) chain.unshift(parse(getComputedStyle(at).backgroundColor));
+  const back = chain.reduce((under, top) => over(top, under), [255, 255, 255]);
+  const front = over(parse(e instanceof SVGElement ? style.fill : style.color), back);
+  const [a, b] = [light(front), light(back)].sort((x, y) => y - x);
+  const ratio = (a + 0.05) / (b + 0.05), size = parseFloat(style.fontSize);
+  const large = size >= 24 || (size >= 18.66 && parseInt(style.fontWeight) >= 700);
+  ++seen;
+  if (ratio < (large ? 3 : 4.5)) bad.push(ratio.toFixed(2) + " " + texts.currentNode.data.trim().slice(0, 40));
+}
+return [seen, [...new Set(bad)]];
+"""
+
+# What sticks out of the window's right edge without a box of its own that scrolls or clips it.
+CUT_OFF = """
+return [...document.querySelectorAll("body *")].filter((e) => {
+  if (e.closest("svg, .hidden, .skip") || !e.getClientRects().length) return false;
+  for (let at = e.parentElement; at; at = at.parentElement) {
+    if (at !== document.body && getComputedStyle(at).overflowX !== "visible") return false;
+  }
+  return e.getBoundingClientRect().right > innerWidth + 0.5;
+}).map((e) => e.outerHTML.slice(0, 80));
+"""
+
+
 class Browser:
     def __init__(self, chromium, driver):
         self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -71,6 +109,14 @@ class Browser:
 
     def errors(self):
         return [e for e in self.driver.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
+
+    def faint(self):
+        """Texts that are hard to read. A page without any text fails."""
+        seen, bad = self.js(CONTRAST)
+        return bad if seen > 3 else ["no text"]
+
+    def cut_off(self):
+        return self.js(CUT_OFF)
 
     def overflow(self):
         return self.js("return document.documentElement.scrollWidth - window.innerWidth")

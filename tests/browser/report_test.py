@@ -4,6 +4,7 @@
 Run by ctest. By hand, with screenshots: report_test.py --bin build/ci/bin --shots FOLDER
 """
 import argparse
+import fcntl
 import json
 import os
 import pathlib
@@ -113,6 +114,45 @@ class Views(Page):
             browser.open(address("plain", "#/" + view))
             self.assertLessEqual(browser.overflow(), 0, view)
             shot("narrow-" + view.split("/")[0])
+
+    def test_every_text_can_be_read_light_and_dark(self):
+        best = json.loads(grove("show", "plain/best", "--json"))["name"]
+        for scheme in ("light", "dark"):
+            browser.scheme(scheme)
+            for view in ("overview", "tree", "kernels", "log", "environment", "kernel/" + best):
+                browser.open(address("plain", "#/" + view))
+                self.assertEqual(browser.faint(), [], f"{scheme} {view}")
+
+    def test_the_pictures_lines_have_names_that_do_not_cover_each_other(self):
+        for width in (360, 1200):
+            browser.size(width, 900)
+            browser.open(address("plain"))
+            boxes = browser.js("""
+                const frame = document.querySelector("svg.chart").getBoundingClientRect();
+                return [...document.querySelectorAll("svg.chart .reference-name")].map((e) => {
+                  const b = e.getBoundingClientRect();
+                  return [b.left - frame.left, b.top - frame.top, b.right - frame.right, b.bottom, b.top, e.textContent];
+                });""")
+            self.assertGreater(len(boxes), 2)
+            for above, below in zip(boxes, boxes[1:]):
+                self.assertLess(above[3] - 4, below[4], (width, above, below))  # a line's height has air in it
+            for left, _, right, *_, text in boxes:
+                self.assertGreaterEqual(left, 0, (width, text))
+                self.assertLessEqual(right, 0.5, (width, text))
+        browser.size(360, 900)
+        browser.open(address("plain"))
+        names = browser.js("return [...document.querySelectorAll('.line-names li')].map((e) => e.textContent)")
+        self.assertEqual(len(names), browser.js("return document.querySelectorAll('svg.chart .reference').length"))
+        self.assertTrue(any(name.startswith("class floor ") for name in names), names)
+
+    def test_the_share_is_that_of_the_class_floor_and_says_so(self):
+        best = json.loads(grove("show", "plain/best", "--json"))
+        cold = [row for row in best["cases"] if row["mode"] == "cold"]
+        mean = lambda key: __import__("math").prod(row[key] for row in cold) ** (1 / len(cold))
+        tile = next(t for t in browser.all(".tile") if t.text.startswith("of the class floor"))
+        self.assertIn(f"{100 * mean('class_floor_ns') / mean('time_ns'):.1f}%", tile.text)
+        self.assertIn("class floor", tile.text.split("\n")[2])
+        self.assertIn("impossible-floor", browser.js("return document.querySelector('svg.chart').textContent"))
 
     def test_dark_and_light_are_different_and_the_button_changes_them(self):
         back = "return getComputedStyle(document.body).backgroundColor"
@@ -372,6 +412,61 @@ class Live(unittest.TestCase):
             search.kill()
             search.wait(20)
         self.assertIn("stopping", grove("log", "real"))
+
+    def live(self, name):
+        """The run's page, while another process (this one) holds the run as a search does."""
+        held = open(f"{folder}/runs/{name}/lock", "a")
+        self.addCleanup(held.close)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return f"{self.server['url']}runs/{name}?token={self.server['token']}"
+
+    def test_at_360_pixels_nothing_is_cut_off_and_all_can_be_read(self):
+        browser.size(360, 740)
+        page = self.live("plain")
+        for scheme in ("light", "dark"):
+            browser.scheme(scheme)
+            browser.driver.get(self.server["url"])
+            self.assertLessEqual(browser.overflow(), 0)
+            self.assertEqual((browser.cut_off(), browser.faint()), ([], []))
+            # The list needs no scrolling sideways either.
+            self.assertEqual(browser.js("const box = document.querySelector('.scroll'); return box.scrollWidth - box.clientWidth"), 0)
+            shot("live-list-narrow-" + scheme)
+            for view in ("overview", "tree", "kernels", "log", "environment"):
+                browser.open(page + "#/" + view)
+                self.assertLessEqual(browser.overflow(), 0, view)
+                self.assertEqual((browser.cut_off(), browser.faint()), ([], []), f"{scheme} {view}")
+                shot(f"live-narrow-{scheme}-{view}")
+        browser.scheme("light")
+        self.assertEqual(browser.errors(), [])
+
+    def test_the_keyboard_alone_sends_a_hint_and_stops_the_run(self):
+        make_run("keys", 12)
+        browser.open(self.live("keys") + "#/overview")
+        keys = lambda *k: ActionChains(browser.driver).send_keys(*k).perform()
+        at = lambda: browser.js("return document.activeElement.id || document.activeElement.textContent")
+        passed = []
+        while at() != "hint-text":
+            keys(Keys.TAB)
+            passed.append(at())
+            self.assertLess(len(passed), 40, passed)
+            self.assertNotEqual(browser.js("return getComputedStyle(document.activeElement).outlineStyle"), "none", at())
+        self.assertIn("Tree", passed)
+        keys("use cp.async", Keys.TAB, Keys.TAB)
+        self.assertEqual(at(), "hint-send")
+        keys(Keys.ENTER)
+        control = pathlib.Path(folder, "runs/keys/control")
+        browser.wait(lambda: len(list(control.glob("*.json"))) == 1)
+        keys(Keys.TAB, Keys.TAB, Keys.TAB)
+        self.assertEqual(at(), "stop")
+        keys(Keys.ENTER)
+        browser.driver.switch_to.alert.accept()
+        browser.wait(lambda: any('"stop"' in f.read_text() or "stop" in f.name for f in control.iterdir()))
+        self.assertEqual(browser.errors(), [])
+
+    def test_without_the_token_what_changes_a_run_is_off(self):
+        browser.open(self.live("plain").split("?")[0] + "#/overview")
+        self.assertEqual(browser.js("return [...document.querySelector('.hint-form').elements].filter((e) => !e.disabled).length"), 0)
+        self.assertIn("Read only", browser.text())
 
     def test_the_list_names_the_runs(self):
         browser.driver.get(self.server["url"])

@@ -221,6 +221,22 @@ TEST_F(CliTest, WithoutAGpuTheSeedsModelledTimeIsTheOnlyBaselineAndIsNotKept) {
   EXPECT_THAT(torch.err, HasSubstr("needs a GPU"));
 }
 
+TEST_F(CliTest, ATaskMayBeNamedByItsFolder) {
+  const std::string task = std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks/softmax_small";
+  const ProgramResult baseline =
+      Grove({"baseline", task + "/", "--device", "emulator", "--json", "--quiet"});
+  ASSERT_EQ(baseline.exit_code, 0) << baseline.err;
+  EXPECT_EQ(nlohmann::json::parse(baseline.out)[0]["baseline"], "seed");
+  const ProgramResult show = Grove({"tasks", "show", task, "--json"});
+  ASSERT_EQ(show.exit_code, 0) << show.err;
+  EXPECT_EQ(nlohmann::json::parse(show.out)["name"], "softmax_small");
+  const ProgramResult run = Grove({"run", task, "--dry-run"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const ProgramResult none = Grove({"baseline", "./nowhere", "--device", "emulator"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("./nowhere: no task is there"));
+}
+
 TEST_F(CliTest, AnImportNamesWhatIsWrongWithItsFile) {
   const std::string tasks = std::string(GROVE_SOURCE_DIR) + "/tests/data/tasks";
   const auto import = [&](const std::string& text) {

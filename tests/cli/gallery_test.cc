@@ -9,6 +9,7 @@
 #include "eval/package.h"
 #include "seeds/safetensors.h"
 #include "tests/support/program.h"
+#include "tests/support/task_text.h"
 
 namespace grove {
 namespace {
@@ -60,6 +61,30 @@ TEST_F(GalleryTest, AKernelIsAddedListedAndVerifiedUntilItIsAnother) {
   EXPECT_THAT(other.out, HasSubstr("0 of 1"));
 }
 
+TEST_F(GalleryTest, AKernelOfTheGalleryIsExportedWithoutARun) {
+  const auto file = [&](const char* name) { return *ReadFile(folder_.path() / name); };
+  const std::string tasks = std::string(GROVE_SOURCE_DIR) + "/seeds/tasks";
+  const ProgramResult cu =
+      Grove({"--tasks", tasks, "export", "matmul", "--gallery", "--to", "cu", "-o", "m.cu"});
+  ASSERT_EQ(cu.exit_code, 0) << cu.err;
+  EXPECT_THAT(file("m.cu"), HasSubstr(*ReadFile(std::string(GROVE_SOURCE_DIR) +
+                                                "/results/gallery/matmul/program.cu")));
+  EXPECT_THAT(file("m.cu"), HasSubstr("kernel matmul of the gallery"));
+  EXPECT_THAT(file("m.cu"), HasSubstr("H200, compiled by NVRTC 13.0)"));
+  const ProgramResult nvcc = Grove({"--tasks", tasks, "export", "softmax", "--gallery", "--to",
+                                    "torch", "--compiler", "nvcc", "-o", "s.py", "--json"});
+  ASSERT_EQ(nvcc.exit_code, 0) << nvcc.err;
+  EXPECT_THAT(nvcc.out, HasSubstr("\"compiler\": \"nvcc\""));
+  EXPECT_THAT(file("s.py"), HasSubstr("cuda_sources=[API + CUDA]"));
+  const ProgramResult near =
+      Grove({"--tasks", tasks, "export", "matmull", "--gallery", "--to", "cu"});
+  EXPECT_EQ(near.exit_code, 2);
+  EXPECT_THAT(near.err, HasSubstr("did you mean 'matmul'"));
+  const ProgramResult none = Grove({"--tasks", tasks, "export", "--gallery", "--to", "cu"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("grove gallery lists them"));
+}
+
 TEST_F(GalleryTest, WhatIsNotThereIsOneMessage) {
   const ProgramResult none = Grove({"gallery", "--folder", "nowhere"});
   EXPECT_EQ(none.exit_code, 2);
@@ -98,40 +123,13 @@ class StoredTaskPackage : public GalleryTest {
     const auto write = [&](const char* name, std::string_view text) {
       ASSERT_TRUE(WriteFileAtomic(task / name, text));
     };
-    write("task.toml", R"(name = "stored"
-title = "t"
-family = "imported"
-contract = "y = x + w"
-dims = ["n"]
-[[tensor]]
-name = "x"
-role = "input"
-dtype = "f32"
-shape = ["n"]
-[[tensor]]
-name = "w"
-role = "input"
-dtype = "f32"
-shape = ["n"]
-input = { kind = "file", key = "w" }
-[[tensor]]
-name = "y"
-role = "output"
-dtype = "f32"
-shape = ["n"]
-[[case]]
-name = "full"
-role = "scored"
-dims = { n = 64 }
-flops = "n"
-reduction = 1
-[[case]]
+    write("task.toml", testing::TaskText({.stored = "w", .n = 64, .more = R"([[case]]
 name = "again"
 role = "smoke"
 dims = { n = 64 }
 flops = "n"
 reduction = 1
-)");
+)"}));
     constexpr std::string_view kProgram =
         R"(extern "C" __global__ void add(const tensor::x* x, const tensor::w* w, tensor::y* y) {
   y[threadIdx.x] = static_cast<tensor::y>(x[threadIdx.x]) + static_cast<tensor::y>(w[threadIdx.x]);

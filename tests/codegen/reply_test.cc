@@ -32,6 +32,87 @@ std::string Source(std::string_view reply) {
   return program ? program->source : "error: " + program.error().message;
 }
 
+// A base of five lines, and what edits make of it.
+const seeds::ProgramText kBase = {
+    "extern \"C\" __global__ void k(float* y) {\n"
+    "  float a = 1;\n"
+    "  a += 2;  \n"
+    "  y[0] = a;\n"
+    "}\n",
+    kPlan};
+
+std::string Edited(std::string_view reply) {
+  const Result<KernelProgram> program = ParseReply(reply, &kBase);
+  return program ? program->source : "error: " + program.error().message;
+}
+
+TEST(ReplyEdits, LinesAreReplacedAndTheRestStays) {
+  const auto program =
+      ParseReply("Doubled.\n" + Fenced("edit",
+                                       "<<<<<<< old\n  a += 2;\n=======\n  a += 4;\n  a *= 2;\n"
+                                       ">>>>>>> new\n"),
+                 &kBase);
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ(program->source,
+            "extern \"C\" __global__ void k(float* y) {\n"
+            "  float a = 1;\n"
+            "  a += 4;\n"
+            "  a *= 2;\n"
+            "  y[0] = a;\n"
+            "}\n");
+  EXPECT_EQ(program->plan_json, kPlan) << "the base's";
+}
+
+TEST(ReplyEdits, SeveralAreAppliedInTheirOrder) {
+  const std::string edited = Edited(
+      Fenced("edit",
+             "<<<<<<< old\n  a += 2;\n=======\n  a += 3;\n>>>>>>> new\n\n"
+             "<<<<<<< old\n  a += 3;\n  y[0] = a;\n=======\n  y[0] = a + 5;\n>>>>>>> new\n") +
+      "and\n" + Fenced("edit", "<<<<<<< old\n  float a = 1;\n=======\n>>>>>>> new\n"));
+  EXPECT_EQ(edited,
+            "extern \"C\" __global__ void k(float* y) {\n"
+            "  y[0] = a + 5;\n"
+            "}\n");
+}
+
+TEST(ReplyEdits, APlanInTheReplyTakesThePlaceOfTheBases) {
+  std::string plan = kPlan;
+  plan.replace(plan.find("32"), 2, "64");
+  const auto program =
+      ParseReply(Fenced("edit", "<<<<<<< old\n  a += 2;\n=======\n  a += 3;\n>>>>>>> new\n") +
+                     Fenced("json", plan),
+                 &kBase);
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ(program->plan_json, plan);
+}
+
+TEST(ReplyEdits, AWholeProgramGoesBeforeEdits) {
+  EXPECT_EQ(Edited(Fenced("edit", "<<<<<<< old\n  a += 2;\n=======\n  a = 9;\n>>>>>>> new\n") +
+                   Fenced("cuda", kCode) + Fenced("json", kPlan)),
+            kCode);
+}
+
+TEST(ReplyEdits, WhatCannotBeAppliedSaysWhichAndWhy) {
+  const auto edit = [](std::string_view old) {
+    return Fenced("edit", "<<<<<<< old\n" + std::string(old) + "=======\nx\n>>>>>>> new\n");
+  };
+  EXPECT_THAT(Edited(edit("  b += 2;\n")),
+              HasSubstr("edit 1 (line 2 of the reply): its old text is "
+                        "not in the source"));
+  EXPECT_THAT(Edited(edit("")), HasSubstr("its old text is empty"));
+  const seeds::ProgramText twice = {kBase.source + kBase.source, kPlan};
+  const auto program = ParseReply(edit("  a += 2;\n"), &twice);
+  ASSERT_FALSE(program);
+  EXPECT_THAT(program.error().message, HasSubstr("2 times; give more lines"));
+  EXPECT_THAT(Edited("```edit\n<<<<<<< old\n  a += 2;\n"), HasSubstr("edits cut off"));
+  EXPECT_THAT(Edited(Fenced("edit", "<<<<<<< old\n  a += 2;\n")),
+              HasSubstr("does not end with >>>>>>> new"));
+  EXPECT_THAT(Edited(Fenced("edit", "  a += 2;\n")), HasSubstr("stands outside"));
+  EXPECT_THAT(Edited(Fenced("edit", ">>>>>>> new\n")), HasSubstr("out of order"));
+  EXPECT_THAT(Complaint(edit("  a += 2;\n")),
+              HasSubstr("no program that they could be applied to"));
+}
+
 TEST(ReplyTest, FindsCodeAndPlanInAnyOrder) {
   EXPECT_EQ(
       Source("Here it is:\n" + Fenced("cuda", kCode) + "and\n" + Fenced("json", kPlan) + "Done."),

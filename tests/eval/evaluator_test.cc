@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "seeds/live.h"
 #include "tests/support/fakes.h"
 
 namespace grove::eval {
@@ -239,6 +240,40 @@ TEST_F(EvaluatorTest, ABrokenReferenceIsReportedBeforeAnyCandidate) {
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::kInvalidInput);
   EXPECT_NE(made.error().message.find("reference of task tiny"), std::string::npos);
+}
+
+// What measures compares all outputs of a scored case with those of the module, before it times
+// them.
+class LiveEvaluatorTest : public EvaluatorTest {
+ protected:
+  void SetUp() override {
+    for (seeds::Case& c : task_.cases) c.golden = {{"y", "/a/task", seeds::kLiveOffset}};
+    device_.measures = true;
+    Make({});
+  }
+};
+
+TEST_F(LiveEvaluatorTest, AScoredCaseIsCheckedAndThenTimed) {
+  const Evaluation evaluation = Evaluate("// @time 500\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kPass) << evaluation.verdict.message;
+  const auto checked = device_.checked();
+  EXPECT_EQ(std::count(checked.begin(), checked.end(), "scored"), 1);
+  EXPECT_DOUBLE_EQ(evaluation.score->count(), 500);
+}
+
+TEST_F(LiveEvaluatorTest, WhatIsWrongThereIsNotTimed) {
+  const Evaluation evaluation = Evaluate("// @fail scored out_of_bounds\n");
+  EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kOutOfBounds);
+  EXPECT_EQ(evaluation.verdict.case_name, "scored");
+  EXPECT_TRUE(evaluation.times.empty());
+}
+
+TEST_F(LiveEvaluatorTest, ADeviceThatModelsDoesNotExecuteItWhole) {
+  device_.measures = false;
+  Make({});
+  EXPECT_EQ(Evaluate("// @time 500\n").verdict.kind, VerdictKind::kPass);
+  const auto checked = device_.checked();
+  EXPECT_EQ(std::count(checked.begin(), checked.end(), "scored"), 0);
 }
 
 }  // namespace

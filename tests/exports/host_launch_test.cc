@@ -1,12 +1,16 @@
 // The proof that exported host code launches what a plan means: the host side of every subject is
 // compiled as an ordinary C++ program against a recorder of the CUDA calls, run, and compared line
-// by line with what ResolvePlan works out for the same case. No GPU, no nvcc.
+// by line with what ResolvePlan works out for the same case; once launching what nvcc compiled,
+// once what NVRTC compiled. And that what NVRTC is given there gives the machine code of grove's
+// own compilation. No GPU, no nvcc.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -15,8 +19,11 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
+#include "codegen/compile_farm.h"
 #include "codegen/host_code.h"
 #include "results/exports/cu_unit.h"
+#include "results/exports/templates.h"
 #include "tests/exports/expected.h"
 #include "tests/exports/subjects.h"
 
@@ -27,21 +34,35 @@ namespace fs = std::filesystem;
 using codegen::ResolvedArg;
 using seeds::Case;
 
+constexpr std::string_view kIncludes =
+    "#define GROVE_BLAS 1\n#include <algorithm>\n#include <cmath>\n#include <cstdlib>\n"
+    "#include <map>\n#include <memory>\n#include <mutex>\n#include <utility>\n"
+    "#include <dlfcn.h>\n#include <unistd.h>\n#include \"tests/exports/recorder.h\"\n";
+
+// What g++ says, and then what the program prints.
+std::pair<std::string, std::string> CompileAndRun(const fs::path& folder, const std::string& text) {
+  std::ofstream(folder / "host.cc") << text;
+  std::string said =
+      Output(fmt::format("g++ -std=c++17 -O0 -Wall -Wextra -Werror -Wno-unused-function "
+                         "-Wno-missing-field-initializers -isystem {} -I{} {} -o {} -ldl 2>&1",
+                         GROVE_CUDA_INCLUDE, GROVE_SOURCE_DIR, (folder / "host.cc").string(),
+                         (folder / "host").string()));
+  return {said, Output((folder / "host").string() + " 2>&1")};
+}
+
 // One program of the host sides of all subjects.
-class HostLaunch : public ::testing::Test {
+class HostLaunch : public ::testing::TestWithParam<KernelCompiler> {
  protected:
-  static void SetUpTestSuite() {
+  void SetUp() override {
     subjects_ = AllSubjects();
-    folder_ = fs::path(::testing::TempDir()) / fmt::format("grove_host_launch_{}", ::getpid());
+    folder_ = fs::path(::testing::TempDir()) /
+              fmt::format("grove_host_launch_{}_{}", Name(GetParam()), ::getpid());
     fs::create_directories(folder_);
-    std::string text =
-        "#define GROVE_BLAS 1\n#include <algorithm>\n#include <cmath>\n"
-        "#include \"tests/exports/recorder.h\"\n";
-    text += HostRuntime();
+    std::string text = std::string(kIncludes) + HostRuntime(GetParam());
     std::string main;
     for (std::size_t i = 0; i < subjects_.size(); ++i) {
-      text +=
-          fmt::format("namespace subject_{} {{\n{}", i, HostUnit(subjects_[i], "recorder::table"));
+      text += fmt::format("namespace subject_{} {{\n{}", i,
+                          HostUnit(subjects_[i], {"const void* const*", "recorder::table"}));
       text += Driver(i) + "}\n";
       main += fmt::format("  subject_{}::All();\n", i);
     }
@@ -49,20 +70,12 @@ class HostLaunch : public ::testing::Test {
         "int main() {\n  for (int i = 0; i < 64; ++i) recorder::table[i] = recorder::kernels + "
         "i;\n" +
         main + "  return 0;\n}\n";
-    std::ofstream(folder_ / "host.cc") << text;
-    const std::string compile = fmt::format(
-        "g++ -std=c++17 -O0 -Wall -Wextra -Werror -Wno-unused-function "
-        "-Wno-missing-field-initializers "
-        "-isystem {} -I{} {} -o {} 2>&1",
-        GROVE_CUDA_INCLUDE, GROVE_SOURCE_DIR, (folder_ / "host.cc").string(),
-        (folder_ / "host").string());
-    compiler_ = Output(compile);
-    recorded_ = Output((folder_ / "host").string() + " 2>&1");
+    std::tie(compiler_, recorded_) = CompileAndRun(folder_, text);
   }
-  static void TearDownTestSuite() { fs::remove_all(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
 
   // Sets the parameters' sizes and runs every case of subject i.
-  static std::string Driver(std::size_t i) {
+  std::string Driver(std::size_t i) const {
     const ExportedKernel& s = subjects_[i];
     const auto kernels = Kernels(s);
     std::string text = "void All() {\n";
@@ -99,17 +112,13 @@ class HostLaunch : public ::testing::Test {
         .kernels;
   }
 
-  static std::vector<ExportedKernel> subjects_;
-  static fs::path folder_;
-  static std::string compiler_, recorded_;
+  std::vector<ExportedKernel> subjects_;
+  fs::path folder_;
+  std::string compiler_, recorded_;
 };
-std::vector<ExportedKernel> HostLaunch::subjects_;
-fs::path HostLaunch::folder_;
-std::string HostLaunch::compiler_, HostLaunch::recorded_;
 
-TEST_F(HostLaunch, TheHostCodeOfEverySubjectCompilesWithoutAWarning) { EXPECT_EQ(compiler_, ""); }
-
-TEST_F(HostLaunch, EverySubjectLaunchesWhatItsPlanMeans) {
+TEST_P(HostLaunch, EverySubjectCompilesWithoutAWarningAndLaunchesWhatItsPlanMeans) {
+  ASSERT_EQ(compiler_, "");
   std::map<std::string, std::string> got = Sections(recorded_);
   int maps = 0;
   std::size_t launches = 0, clusters = 0, dependents = 0, gemms = 0, attributes = 0, zeros = 0;
@@ -144,6 +153,62 @@ TEST_F(HostLaunch, EverySubjectLaunchesWhatItsPlanMeans) {
   EXPECT_GT(attributes, 0U);
   EXPECT_GT(maps, 0);
   EXPECT_GT(zeros, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Compilers, HostLaunch,
+                         ::testing::Values(KernelCompiler::kNvrtc, KernelCompiler::kNvcc),
+                         [](const auto& one) { return std::string(Name(one.param)); });
+
+// The exported text is compiled by the exported code, and its module is grove's own cubin, byte for
+// byte.
+TEST(CompiledByNvrtc, TheMachineCodeIsThatOfTheRun) {
+  const fs::path folder =
+      fs::path(::testing::TempDir()) / fmt::format("grove_exported_nvrtc_{}", ::getpid());
+  fs::create_directories(folder);
+  ExportedKernel everything = Everything();
+  everything.cases.resize(1);
+  ExportedKernel standard =
+      SeedOf("softmax", {"crfm"});  // a C++ header of the toolkit's, and our own
+  auto program =
+      codegen::MakeProgram("#include <cuda/std/type_traits>\n#include <algorithm>\n// )cuda\"\n" +
+                               standard.program.source,
+                           standard.program.plan_json);
+  ASSERT_TRUE(program) << program.error().message;
+  standard.program = *program;
+  standard.name = "standard";
+  const std::vector<ExportedKernel> kernels = {SeedOf("softmax", {"crfm", "4096x4096_f16"}),
+                                               everything, standard};
+  auto farm = codegen::MakeCompileFarm({.workers = 1, .cache_folder = {}});
+  ASSERT_TRUE(farm) << farm.error().message;
+  for (const ExportedKernel& kernel : kernels) {
+    const auto unit = CuUnit(kernel, {.self = "unit.cpp"});
+    ASSERT_TRUE(unit) << unit.error().message;
+    const auto names =
+        codegen::EmitHostCode(kernel.program.plan, kernel.task.cases[kernel.cases.front()],
+                              codegen::HostLanguage::kCpp)
+            .kernels;
+    std::string text = std::string(kIncludes) + "#include \"api.h\"\n" + *unit;
+    text += "int main() {\n  recorder::folder = \"" + folder.string() + "\";\n";
+    text += "  for (const Case& it : Cases()) it.kernels[0];\n  return 0;\n}\n";
+    std::ofstream(folder / "api.h") << asset::kExportTorchApi;
+    const auto [said, printed] = CompileAndRun(folder, text);
+    ASSERT_EQ(said, "") << kernel.name;
+    std::string want;
+    for (std::size_t i = 0; i < kernel.cases.size(); ++i) {
+      for (const std::string& name : names) want += "function " + name + "\n";
+      const auto compiled = (*farm)->Compile(
+          {.source = codegen::Prelude(kernel.task.cases[kernel.cases[i]]) + kernel.program.source,
+           .arch = "sm_90a",
+           .options = {}});
+      ASSERT_TRUE(compiled) << compiled.error().message;
+      ASSERT_TRUE((*compiled)->ok()) << kernel.name << ": " << (*compiled)->log;
+      const auto module = ReadFile(folder / fmt::format("module{}", i));
+      ASSERT_TRUE(module) << printed;
+      EXPECT_TRUE(*module == (*compiled)->cubin) << kernel.name << ", case " << i;
+    }
+    EXPECT_EQ(printed, want) << kernel.name;
+  }
+  fs::remove_all(folder);
 }
 
 }  // namespace

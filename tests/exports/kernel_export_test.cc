@@ -44,20 +44,26 @@ class KernelExport : public ::testing::Test {
 
   // The compiler's complaints about a program: none, and the program is there.
   std::string Compile(const ExportedKernel& kernel) const {
-    const fs::path folder = folder_ / kernel.name;
+    const fs::path folder = folder_ / (kernel.name + std::string(Name(kernel.compiler)));
     fs::create_directories(folder);
     const auto paths = Write(kernel, ExportFormat::kCu, folder);
     if (paths.empty()) return "not written";
     const fs::path program = folder / "program";
     std::string said = Output(fmt::format(
-        "{} -std=c++17 -O3 -arch=sm_90a --expt-relaxed-constexpr -Xptxas -O0 {} -o {} {} 2>&1",
-        GROVE_NVCC, paths.front().string(), program.string(), NeedsBlas(kernel) ? "-lcublas" : ""));
+        "{} -std=c++17 -O3 {} -Xptxas -O0 {} -o {} {} 2>&1", GROVE_NVCC,
+        kernel.compiler == KernelCompiler::kNvcc ? "-arch=sm_90a --expt-relaxed-constexpr" : "",
+        paths.front().string(), program.string(), NeedsBlas(kernel) ? "-lcublas" : ""));
     if (!fs::exists(program)) said += "no program";
     return said;
   }
 
   fs::path folder_;
 };
+
+ExportedKernel ByNvcc(ExportedKernel kernel) {
+  kernel.compiler = KernelCompiler::kNvcc;
+  return kernel;
+}
 
 ExportedKernel Only(ExportedKernel kernel, const std::vector<std::string>& cases) {
   kernel.cases.clear();
@@ -77,11 +83,24 @@ TEST_F(KernelExport, AProgramWithAllThatPlansHaveCompilesAndLinks) {
 
 TEST_F(KernelExport, AProgramWithItsReferenceCompilesAndLinks) {
   // Two element types and shapes in one file; the same names in kernel and reference.
-  EXPECT_EQ(Compile(SeedOf("softmax", {"crfm", "4096x4096_f16"})), "");
+  const ExportedKernel kernel = SeedOf("softmax", {"crfm", "4096x4096_f16"});
+  EXPECT_EQ(Compile(ByNvcc(kernel)), "");
+  EXPECT_EQ(Compile(Only(kernel, {"crfm"})), "");
 }
 
-TEST_F(KernelExport, TheCudaSideOfAnExtensionCompiles) {
+TEST_F(KernelExport, TheHostSideOfAnExtensionIsPlainCpp) {
   const auto paths = Write(Only(Everything(), {"n176"}), ExportFormat::kTorchCpp, folder_);
+  ASSERT_EQ(paths.size(), 4U);
+  EXPECT_EQ(Output(fmt::format("g++ -std=c++17 -Wall -Wextra -Wno-missing-field-initializers "
+                               "-isystem {} -c {} -o {} 2>&1",
+                               GROVE_CUDA_INCLUDE, (folder_ / "everything.cpp").string(),
+                               (folder_ / "everything.o").string())),
+            "");
+  EXPECT_TRUE(fs::exists(folder_ / "everything.o"));
+}
+
+TEST_F(KernelExport, TheCudaSideOfAnExtensionByNvccCompiles) {
+  const auto paths = Write(ByNvcc(Only(Everything(), {"n176"})), ExportFormat::kTorchCpp, folder_);
   ASSERT_EQ(paths.size(), 4U);
   // As PyTorch compiles: its macros forbid what kernels need.
   EXPECT_EQ(Output(fmt::format("{} -std=c++17 -arch=sm_90a --expt-relaxed-constexpr -Xptxas -O0 "
@@ -104,6 +123,7 @@ TEST_F(KernelExport, EverySubjectCompiles) {
     if (kernel.name.ends_with("_reference")) continue;  // compiled as every seed's reference
     kernel.cases.resize(std::min<std::size_t>(kernel.cases.size(), 2));
     EXPECT_EQ(Compile(kernel), "") << kernel.name;
+    EXPECT_EQ(Compile(ByNvcc(kernel)), "") << kernel.name;
   }
 }
 
@@ -115,8 +135,14 @@ TEST_F(KernelExport, TheProgramSaysHowItIsCompiledAndWhereItIsFrom) {
   const std::string& text = files->front().content;
   EXPECT_EQ(files->front().name, "softmax_seed.cu");
   EXPECT_THAT(text, HasSubstr("// from run a\n"));
+  EXPECT_THAT(text, HasSubstr("// nvcc -std=c++17 -O3 softmax_seed.cu -o softmax_seed\n"));
+  EXPECT_THAT(text, HasSubstr(kernel.program.source));  // as the model wrote it
+  EXPECT_THAT(text, HasSubstr("grove_generate"));
+  EXPECT_THAT(text, Not(HasSubstr("grove_fill")));  // the evaluator's other kernels stay at home
+  const auto nvcc = RenderExport(ByNvcc(kernel), ExportFormat::kCu);
+  ASSERT_TRUE(nvcc);
   EXPECT_THAT(
-      text,
+      nvcc->front().content,
       HasSubstr("// nvcc -std=c++17 -O3 -arch=sm_90a --expt-relaxed-constexpr softmax_seed.cu"));
   EXPECT_THAT(text, HasSubstr("// ends in a backslash \\.\n"));
   EXPECT_THAT(text, HasSubstr("// two lines\n"));
@@ -155,11 +181,13 @@ TEST_F(KernelExport, ThePlansOfCuPyScriptsLaunchWhatThePlansMean) {
 TEST_F(KernelExport, PythonModulesBuildTheirExtensionAndHandInputsOn) {
   const ExportedKernel softmax = SeedOf("softmax", {"crfm", "4096x4096_f16"});
   const ExportedKernel everything = Only(Everything(), {"n32", "n512"});
+  const ExportedKernel by_nvcc = ByNvcc(everything);
   std::string paths;
   for (const auto& [kernel, format] :
        {std::pair{&softmax, ExportFormat::kTorch}, std::pair{&softmax, ExportFormat::kKernelBench},
-        std::pair{&everything, ExportFormat::kGpuMode}}) {
-    const fs::path path = folder_ / fmt::format("{}.py", Name(format));
+        std::pair{&everything, ExportFormat::kGpuMode},
+        std::pair{&by_nvcc, ExportFormat::kGpuMode}}) {
+    const fs::path path = folder_ / fmt::format("{}_{}.py", Name(format), Name(kernel->compiler));
     Write(*kernel, format, path);
     paths += " " + path.string();
   }
@@ -171,10 +199,9 @@ TEST_F(KernelExport, PythonModulesBuildTheirExtensionAndHandInputsOn) {
     lines.push_back(out.substr(at, end - at));
     at = end + 1;
   }
-  ASSERT_EQ(lines.size(), 3U) << out;
+  ASSERT_EQ(lines.size(), 4U) << out;
   for (const std::string& line : lines) {
     EXPECT_THAT(line, HasSubstr(R"("functions": ["run"])"));
-    EXPECT_THAT(line, HasSubstr("-gencode=arch=compute_90a,code=sm_90a"));
     EXPECT_THAT(line, HasSubstr(R"("bare": true)"));
     EXPECT_THAT(line, HasSubstr(R"("one": "out", "two": ["out", "out"])"));
     EXPECT_THAT(line, HasSubstr("getCurrentCUDAStream"));
@@ -182,7 +209,11 @@ TEST_F(KernelExport, PythonModulesBuildTheirExtensionAndHandInputsOn) {
   EXPECT_THAT(lines[0], Not(HasSubstr("\"model\"")));
   EXPECT_THAT(lines[1], HasSubstr(R"("model": "out")"));
   EXPECT_THAT(lines[2], HasSubstr(R"("custom": ["out", "out"])"));
-  EXPECT_THAT(lines[2], HasSubstr("-lcublas"));
+  EXPECT_THAT(lines[2], HasSubstr(R"("cuda": null)"));
+  EXPECT_THAT(lines[2], HasSubstr(R"("with_cuda": true)"));
+  EXPECT_THAT(lines[2], HasSubstr(R"("libraries": ["-ldl", "-lcublas"])"));
+  EXPECT_THAT(lines[3], HasSubstr("-gencode=arch=compute_90a,code=sm_90a"));
+  EXPECT_THAT(lines[3], HasSubstr(R"("libraries": ["-lcublas"])"));
   EXPECT_THAT(lines[0], Not(HasSubstr("-lcublas")));
 }
 
@@ -212,15 +243,21 @@ TEST_F(KernelExport, AFolderWithSetupHasEverythingItNames) {
   std::vector<std::string> names;
   for (const fs::path& path : paths) names.push_back(path.filename().string());
   EXPECT_THAT(names,
-              ::testing::UnorderedElementsAre("setup.py", "softmax_seed.cu", "softmax_seed_api.h",
+              ::testing::UnorderedElementsAre("setup.py", "softmax_seed.cpp", "softmax_seed_api.h",
                                               "softmax_seed_binding.cpp"));
   EXPECT_EQ(
       Output(fmt::format("python3 -m py_compile {} 2>&1", (folder_ / "ext/setup.py").string())),
       "");
   const std::string setup = ReadFile(folder_ / "ext/setup.py").value();
-  EXPECT_THAT(setup, HasSubstr("\"softmax_seed_binding.cpp\", \"softmax_seed.cu\""));
+  EXPECT_THAT(setup, HasSubstr("\"softmax_seed_binding.cpp\", \"softmax_seed.cpp\""));
   EXPECT_THAT(ReadFile(folder_ / "ext/softmax_seed_binding.cpp").value(),
               HasSubstr("#include \"softmax_seed_api.h\""));
+}
+
+TEST_F(KernelExport, CuPyDoesNotCompileByNvcc) {
+  const auto files = RenderExport(ByNvcc(SeedOf("softmax", {"crfm"})), ExportFormat::kCupy);
+  ASSERT_FALSE(files);
+  EXPECT_THAT(files.error().message, HasSubstr("CuPy compiles by NVRTC"));
 }
 
 TEST_F(KernelExport, CasesAreChosenByNameAndJoinedWhereShapesDecide) {

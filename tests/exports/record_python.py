@@ -148,10 +148,10 @@ def record_torch(paths):
         def run(self, inputs):
             return ["out"] * self.outputs + []
 
-    def load_inline(name, cpp_sources, cuda_sources, functions, extra_cflags=None, extra_cuda_cflags=None,
-                    extra_ldflags=None, no_implicit_headers=False):
+    def load_inline(name, cpp_sources, functions, cuda_sources=None, extra_cflags=None, extra_cuda_cflags=None,
+                    extra_ldflags=None, with_cuda=None, no_implicit_headers=False):
         asked.append(dict(name=name, cpp=cpp_sources, cuda=cuda_sources, functions=functions, flags=extra_cuda_cflags,
-                          libraries=extra_ldflags, bare=no_implicit_headers))
+                          libraries=extra_ldflags, with_cuda=with_cuda, bare=no_implicit_headers))
         extension = Extension()
         extension.outputs = cpp_outputs[0]
         return extension
@@ -167,6 +167,9 @@ def record_torch(paths):
     torch.cuda = SimpleNamespace(get_device_capability=lambda: (9, 0), is_available=lambda: True)
     utils, extension = ModuleType("torch.utils"), ModuleType("torch.utils.cpp_extension")
     extension.load_inline = load_inline
+    extension.CUDA_HOME = "/opt/cuda"
+    utils.cpp_extension = extension
+    torch.utils = utils
     sys.modules.update({"torch": torch, "torch.utils": utils, "torch.utils.cpp_extension": extension})
     for path in paths:
         del asked[:]

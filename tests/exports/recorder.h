@@ -1,12 +1,17 @@
-// Stands in for the CUDA runtime, the driver's tensor maps and cuBLAS in a program made of exported
-// host code: every call becomes a line on standard output. Compiled by the test itself
-// (host_launch_test.cc), with the toolkit's own headers.
+// Stands in for the CUDA runtime, the driver and cuBLAS in a program made of exported host code:
+// every call becomes a line on standard output, every module that is loaded a file. A kernel that
+// the driver launches and one that the runtime launches make the same lines. Compiled by the test
+// itself (host_launch_test.cc), with the toolkit's own headers.
 #pragma once
 
+#include <elf.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cublas_v2.h>
@@ -20,6 +25,9 @@ inline const void* table[64];
 // Bytes of each parameter of each kernel, set before a plan runs.
 inline std::vector<std::vector<int>> sizes;
 inline int maps = 0;
+// Modules become files module0, module1, ... of this folder.
+inline std::string folder;
+inline int modules = 0;
 inline long KernelIndex(const void* kernel) { return static_cast<const char*>(kernel) - kernels; }
 inline void* Tensor(int index) { return reinterpret_cast<void*>((index + 1LL) << 40); }
 inline void* Workspace() { return reinterpret_cast<void*>(100LL << 40); }
@@ -34,6 +42,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount            ? 132
            : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 232448
            : attribute == cudaDevAttrL2CacheSize                  ? 52428800
+           : attribute == cudaDevAttrComputeCapabilityMajor       ? 9
+           : attribute == cudaDevAttrComputeCapabilityMinor       ? 0
                                                                   : -1;
   return cudaSuccess;
 }
@@ -53,11 +63,27 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
               value);
   return cudaSuccess;
 }
+static void RecordArguments(const void* kernel, void** args) {
+  std::printf(" args");
+  const std::vector<int>& sizes =
+      recorder::sizes[static_cast<size_t>(recorder::KernelIndex(kernel))];
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (args[i] == nullptr) {
+      std::printf(" none");
+      continue;
+    }
+    unsigned char bytes[8] = {};
+    std::memcpy(bytes, args[i], sizes[i] > 8 ? 8 : static_cast<size_t>(sizes[i]));
+    std::printf(" ");
+    for (int k = 0; k < sizes[i] && k < 8; ++k) std::printf("%02x", bytes[k]);
+  }
+  std::printf("%s\n", args[sizes.size()] == nullptr ? "" : " more");
+}
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* kernel, void** args) {
-  const long index = recorder::KernelIndex(kernel);
-  std::printf("launch %ld grid %u %u %u block %u %u %u shared %zu stream %p", index, c->gridDim.x,
-              c->gridDim.y, c->gridDim.z, c->blockDim.x, c->blockDim.y, c->blockDim.z,
-              c->dynamicSmemBytes, static_cast<void*>(c->stream));
+  std::printf("launch %ld grid %u %u %u block %u %u %u shared %zu stream %p",
+              recorder::KernelIndex(kernel), c->gridDim.x, c->gridDim.y, c->gridDim.z,
+              c->blockDim.x, c->blockDim.y, c->blockDim.z, c->dynamicSmemBytes,
+              static_cast<void*>(c->stream));
   for (unsigned i = 0; i < c->numAttrs; ++i) {
     const cudaLaunchAttribute& a = c->attrs[i];
     if (a.id == cudaLaunchAttributeClusterDimension) {
@@ -70,20 +96,63 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* kernel,
       std::printf(" unknown");
     }
   }
-  std::printf(" args");
-  const std::vector<int>& sizes = recorder::sizes[static_cast<size_t>(index)];
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (args[i] == nullptr) {
-      std::printf(" none");
-      continue;
-    }
-    unsigned char bytes[8] = {};
-    std::memcpy(bytes, args[i], sizes[i] > 8 ? 8 : static_cast<size_t>(sizes[i]));
-    std::printf(" ");
-    for (int k = 0; k < sizes[i] && k < 8; ++k) std::printf("%02x", bytes[k]);
-  }
-  std::printf("%s\n", args[sizes.size()] == nullptr ? "" : " more");
+  RecordArguments(kernel, args);
   return cudaSuccess;
+}
+
+// --- the driver ---
+static CUresult RecordLaunch(const CUlaunchConfig* c, CUfunction kernel, void** args,
+                             void** extra) {
+  std::printf("launch %ld grid %u %u %u block %u %u %u shared %u stream %p",
+              recorder::KernelIndex(kernel), c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX,
+              c->blockDimY, c->blockDimZ, c->sharedMemBytes, static_cast<void*>(c->hStream));
+  for (unsigned i = 0; i < c->numAttrs; ++i) {
+    const CUlaunchAttribute& a = c->attrs[i];
+    if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      std::printf(" cluster %u %u %u", a.value.clusterDim.x, a.value.clusterDim.y,
+                  a.value.clusterDim.z);
+    } else if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+      std::printf(" cooperative %d", a.value.cooperative);
+    } else if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+      std::printf(" dependent %d", a.value.programmaticStreamSerializationAllowed);
+    } else {
+      std::printf(" unknown");
+    }
+  }
+  if (extra != nullptr) std::printf(" extra");
+  RecordArguments(kernel, args);
+  return CUDA_SUCCESS;
+}
+static CUresult RecordGetAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
+  *value = attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? 2048 : -1;
+  return CUDA_SUCCESS;
+}
+static CUresult RecordSetAttribute(CUfunction kernel, CUfunction_attribute attribute, int value) {
+  std::printf("attribute %ld %d %d\n", recorder::KernelIndex(kernel), static_cast<int>(attribute),
+              value);
+  return CUDA_SUCCESS;
+}
+static CUresult RecordErrorString(CUresult, const char** text) {
+  *text = "error";
+  return CUDA_SUCCESS;
+}
+static CUresult RecordModule(CUmodule* module, const void* image) {
+  Elf64_Ehdr head;
+  std::memcpy(&head, image, sizeof head);
+  const auto size = std::max<size_t>(head.e_shoff + size_t{head.e_shnum} * head.e_shentsize,
+                                     head.e_phoff + size_t{head.e_phnum} * head.e_phentsize);
+  const std::string path = recorder::folder + "/module" + std::to_string(recorder::modules++);
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return CUDA_ERROR_UNKNOWN;
+  std::fwrite(image, 1, size, file);
+  std::fclose(file);
+  *module = reinterpret_cast<CUmodule>(recorder::kernels);
+  return CUDA_SUCCESS;
+}
+static CUresult RecordFunction(CUfunction* function, CUmodule module, const char* name) {
+  std::printf("function %s\n", name);
+  *function = reinterpret_cast<CUfunction>(module);
+  return CUDA_SUCCESS;
 }
 
 static CUresult RecordTensorMap(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
@@ -108,11 +177,24 @@ static CUresult RecordTensorMap(CUtensorMap* map, CUtensorMapDataType type, cuui
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** entry, unsigned int,
                                              unsigned long long,
                                              cudaDriverEntryPointQueryResult* found) {
-  *found = std::strcmp(name, "cuTensorMapEncodeTiled") == 0 ? cudaDriverEntryPointSuccess
-                                                            : cudaDriverEntryPointSymbolNotFound;
-  *entry = reinterpret_cast<void*>(&RecordTensorMap);
+  const std::pair<const char*, void*> functions[] = {
+      {"cuTensorMapEncodeTiled", reinterpret_cast<void*>(&RecordTensorMap)},
+      {"cuLaunchKernelEx", reinterpret_cast<void*>(&RecordLaunch)},
+      {"cuFuncGetAttribute", reinterpret_cast<void*>(&RecordGetAttribute)},
+      {"cuFuncSetAttribute", reinterpret_cast<void*>(&RecordSetAttribute)},
+      {"cuGetErrorString", reinterpret_cast<void*>(&RecordErrorString)},
+      {"cuModuleLoadData", reinterpret_cast<void*>(&RecordModule)},
+      {"cuModuleGetFunction", reinterpret_cast<void*>(&RecordFunction)},
+  };
+  *found = cudaDriverEntryPointSymbolNotFound;
+  for (const auto& [known, function] : functions) {
+    if (std::strcmp(name, known) != 0) continue;
+    *found = cudaDriverEntryPointSuccess;
+    *entry = function;
+  }
   return cudaSuccess;
 }
+cudaError_t cudaFree(void*) { return cudaSuccess; }
 #if CUDART_VERSION < 13000
 cudaError_t cudaGetDriverEntryPoint(const char* name, void** entry, unsigned long long,
                                     cudaDriverEntryPointQueryResult* found) {

@@ -82,6 +82,29 @@ TEST(RepairPrompt, CarriesTheFailedProgramAndWhatWentWrong) {
   EXPECT_NE(failure.find("line 3: expected a ;"), std::string_view::npos);
 }
 
+// Two programs of hundreds of lines that differ in a few hide what matters.
+TEST(RepairPrompt, OfAProgramThatIsMostlyItsParentTheDifferenceIsShownInstead) {
+  RepairContext context;
+  context.implement = Context();
+  std::string parent;
+  for (int i = 0; i < 100; ++i) parent += "step " + std::to_string(i) + ";\n";
+  context.implement.parent.source = parent;
+  context.source = parent;
+  context.source.replace(context.source.find("step 50;"), 8, "leap 50;");
+  context.plan = "{}";
+  context.verdict = "wrong_result";
+  context.report = "passed before: smoke small";
+  const auto request = BuildRepairRequest(context);
+  ASSERT_TRUE(request) << request.error().message;
+  const std::string& prompt = request->messages[0].text;
+  const auto view = llm::playbook::PromptView::Read(prompt);
+  EXPECT_EQ(view.failed_source, context.source);
+  EXPECT_EQ(view.parent_source, parent) << "who reads it can undo the change";
+  EXPECT_NE(prompt.find(" step 49;\n-step 50;\n+leap 50;\n step 51;"), std::string::npos);
+  EXPECT_EQ(prompt.find("step 90;"), prompt.rfind("step 90;")) << "once, not twice";
+  EXPECT_NE(prompt.find("passed before: smoke small"), std::string::npos);
+}
+
 TEST(RepairPrompt, SaysWhenNoProgramCouldBeRead) {
   RepairContext context;
   context.implement = Context();

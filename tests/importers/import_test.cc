@@ -18,6 +18,7 @@
 #include "codegen/compile_farm.h"
 #include "eval/lint.h"
 #include "seeds/importers/problem_import.h"
+#include "seeds/importers/torch_python.h"
 #include "seeds/task.h"
 
 namespace grove::importers {

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "seeds/safetensors.h"
 #include "seeds/task.h"
+#include "tests/support/task_text.h"
 
 namespace grove::seeds {
 namespace {
@@ -19,34 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-constexpr std::string_view kTask = R"(name = "stored"
-title = "t"
-family = "imported"
-contract = "y = x + w"
-dims = ["n"]
-[[tensor]]
-name = "x"
-role = "input"
-dtype = "f32"
-shape = ["n"]
-[[tensor]]
-name = "w"
-role = "input"
-dtype = "f32"
-shape = ["n"]
-input = { kind = "file", key = "full/w" }
-[[tensor]]
-name = "y"
-role = "output"
-dtype = "f32"
-shape = ["n"]
-[[case]]
-name = "full"
-role = "scored"
-dims = { n = 4 }
-flops = 8
-reduction = "n"
-[[case]]
+// y = x + w, and a case whose input and result are kept beside w.
+std::string Stored() {
+  return testing::TaskText({.stored = "full/w", .more = R"([[case]]
 name = "golden"
 role = "sweep"
 dims = { n = 4 }
@@ -54,10 +30,11 @@ flops = 8
 reduction = 1
 inputs = { x = { kind = "file", key = "g/x" } }
 golden = { y = "g/y" }
-)";
+)"});
+}
 
 std::string With(std::string_view from, std::string_view to) {
-  std::string text(kTask);
+  std::string text = Stored();
   const auto at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
@@ -76,7 +53,7 @@ class StoredTask : public ::testing::Test {
     for (const char* file : {"reference.cu", "reference.json", "seed.cu", "seed.json"}) {
       EXPECT_TRUE(WriteFileAtomic(tasks_ / "stored" / file, "x"));
     }
-    EXPECT_TRUE(WriteFileAtomic(tasks_ / "stored/task.toml", kTask));
+    EXPECT_TRUE(WriteFileAtomic(tasks_ / "stored/task.toml", Stored()));
   }
   ~StoredTask() override { fs::remove_all(tasks_); }
 
@@ -138,7 +115,7 @@ TEST(StoredTaskText, GoldenNamesAnOutput) {
 }
 
 TEST(StoredTaskText, ACostForEveryCaseNeedsNoCostOfTheTask) {
-  EXPECT_EQ(Fault(std::string(kTask)), "none");
+  EXPECT_EQ(Fault(Stored()), "none");
   EXPECT_THAT(Fault(With("flops = 8\nreduction = 1\n", "reduction = 1\n")), HasSubstr("'cost'"));
 }
 

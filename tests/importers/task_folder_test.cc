@@ -10,35 +10,13 @@
 
 #include "base/files.h"
 #include "seeds/importers/task_folder.h"
+#include "tests/support/task_text.h"
 
 namespace grove::importers {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-constexpr const char* kTask = R"(name = "NAME"
-title = "t"
-family = "imported"
-contract = "y = x"
-dims = ["n"]
-[[tensor]]
-name = "x"
-role = "input"
-dtype = "f32"
-shape = ["n"]
-[[tensor]]
-name = "y"
-role = "output"
-dtype = "f32"
-shape = ["n"]
-[[case]]
-name = "full"
-role = "scored"
-dims = { n = 4 }
-flops = 4
-reduction = 1
-)";
 
 class TaskFolderTest : public ::testing::Test {
  protected:
@@ -49,9 +27,7 @@ class TaskFolderTest : public ::testing::Test {
   ~TaskFolderTest() override { fs::remove_all(tasks_); }
 
   static void Fill(const fs::path& folder, const std::string& name, const std::string& title) {
-    std::string text = kTask;
-    text.replace(text.find("NAME"), 4, name);
-    text.replace(text.find("\"t\""), 3, "\"" + title + "\"");
+    const std::string text = testing::TaskText({.name = name, .title = title, .stored = ""});
     EXPECT_TRUE(WriteFileAtomic(folder / "task.toml", text));
     for (const char* file : {"reference.cu", "reference.json", "seed.cu", "seed.json"}) {
       EXPECT_TRUE(WriteFileAtomic(folder / file, "x"));

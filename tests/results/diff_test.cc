@@ -36,17 +36,6 @@ TEST(DiffTest, FromNothingEverythingIsAdded) {
   EXPECT_EQ(UnifiedDiff("", "a\n", "x", "y", 3, false), "--- x\n+++ y\n@@ -0,0 +1,1 @@\n+a\n");
 }
 
-TEST(DiffTest, ApplyingTheLinesGivesTheOtherText) {
-  const std::string before = "a\nb\nc\nd\ne\n", after = "b\nx\nc\ne\nf\n";
-  std::string from, to;
-  for (const DiffLine& line : DiffLines(before, after)) {
-    if (line.kind != DiffLine::Kind::kAdded) from += line.text + "\n";
-    if (line.kind != DiffLine::Kind::kRemoved) to += line.text + "\n";
-  }
-  EXPECT_EQ(from, before);
-  EXPECT_EQ(to, after);
-}
-
 TEST(DiffTest, ATerminalObeysNothingOfTheText) {
   const std::string diff = UnifiedDiff("a\n", "\x1b[31m\xe2\x80\xae\n", "x\n", "y", 3, false);
   EXPECT_THAT(diff, HasSubstr("+\\x1b[31m\\u202e\n"));

@@ -97,6 +97,14 @@ TEST(TreeTest, ShowsTheWholeTreeAtFullWidth) {
             "   └─ r1.i2.b1 requested\n");
 }
 
+TEST(TreeTest, AnotherClassThanTheTasksIsSaidAboveTheTree) {
+  RunData data = SampleTree();
+  data.environment.push_back(
+      {std::string(kDemandKey), "class tf32 is demanded, not the task's fp32"});
+  EXPECT_EQ(LinesOf(RenderTree(data, {.width = 120})).at(1),
+            "class tf32 is demanded, not the task's fp32");
+}
+
 TEST(TreeTest, EveryTimeSaysWhetherItIsModelled) {
   RunData data = SampleTree();
   for (const int width : {40, 80, 120}) {

@@ -124,9 +124,9 @@ TEST(Describe, TheErrorIsThatOfTheCheckNearestToItsLimit) {
 TEST(Describe, WhereACheckerDecidesItsMarginsAreSaid) {
   eval::Evaluation evaluation = Blocked();
   for (eval::StageRecord& stage : evaluation.stages) stage.tolerance = 0;
-  evaluation.times[0].note = "all elements; margins QtQ=I 648x, A=QR 3x";
+  evaluation.verdict.message = "least margins to the gates: QtQ=I 648x (n7), A=QR 3x (n512)";
   EXPECT_EQ(FactsOf(ToRow(evaluation)).error,
-            "margins to what is allowed in n512: QtQ=I 648x, A=QR 3x");
+            "least margins to the gates: QtQ=I 648x (n7), A=QR 3x (n512)");
 }
 
 TEST(Describe, ARepairIsToldWhatPassedAndWhatTheKernelsTake) {

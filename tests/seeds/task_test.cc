@@ -175,6 +175,41 @@ TEST(SelectCases, ACaseFindsItsSuite) {
   EXPECT_EQ(part->demanded, PrecisionClass::kFp16);
 }
 
+TEST(DemandClass, AnotherClassIsDemandedOfEveryCaseAndSaid) {
+  const auto task = DemandClass(*SelectCases(Load("matmul"), "", {}), "tf32");
+  ASSERT_TRUE(task);
+  EXPECT_EQ(task->demanded, PrecisionClass::kTf32);
+  for (const Case& c : task->cases) EXPECT_GE(*c.demanded, PrecisionClass::kTf32) << c.name;
+  EXPECT_EQ(DescribeDemand(*task), "class tf32 is demanded, not the task's fp32");
+}
+
+TEST(DemandClass, NoBetterThanTheOutputsTypeCanShow) {
+  const auto task =
+      DemandClass(*SelectCases(Load("softmax"), "autokernel", {"32x128_f16"}), "fp32");
+  ASSERT_TRUE(task);
+  EXPECT_EQ(task->FindCase("32x128_f16")->demanded, PrecisionClass::kFp16);
+  EXPECT_EQ(task->demanded, PrecisionClass::kFp16);
+  EXPECT_EQ(DescribeDemand(*task), "") << "nothing changed for what is scored";
+}
+
+TEST(DemandClass, TheTasksOwnChangesNothing) {
+  const auto task = DemandClass(*SelectCases(Load("matmul"), "", {}), "fp32");
+  ASSERT_TRUE(task);
+  EXPECT_FALSE(task->instead_of);
+  EXPECT_EQ(DescribeDemand(*task), "");
+}
+
+TEST(DemandClass, UnknownClassesAndTasksWithACheckerAreRefused) {
+  const auto unknown = DemandClass(Load("matmul"), "fp23");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(unknown.error().message, HasSubstr("fp32"));
+  const auto gates = DemandClass(*SelectCases(Load("qr"), "", {}), "fp16");
+  ASSERT_FALSE(gates);
+  EXPECT_EQ(gates.error().code, ErrorCode::kInvalidInput);
+  EXPECT_THAT(gates.error().message, HasSubstr("--profile"));
+}
+
 TEST(SelectCases, UnknownNamesAreNotFoundWithTheNearest) {
   const Task task = Load("softmax");
   const auto suite = SelectCases(task, "autokernl", {});

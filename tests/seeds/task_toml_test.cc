@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "seeds/live.h"
 #include "seeds/task.h"
 
 namespace grove::seeds {
@@ -83,6 +84,24 @@ TEST(TaskToml, ResolvesShapesPerCase) {
   EXPECT_THAT(task.cases[0].tensor("x")->shape, ElementsAre(3, 10));
   EXPECT_THAT(task.cases[1].tensor("y")->shape, ElementsAre(64, 64));
   EXPECT_EQ(task.cases[1].flops, 2 * 64 * 32);
+}
+
+TEST(TaskToml, ALiveReferenceIsOfEveryCase) {
+  const auto task = ParseTask(With("dims = [", "reference = \"live\"\ndims = ["), "t.toml");
+  ASSERT_TRUE(task) << task.error().message;
+  for (const Case& c : task->cases) {
+    EXPECT_TRUE(IsLive(c));
+    ASSERT_EQ(c.golden.size(), 1U);
+    EXPECT_EQ(c.golden[0].key, "y");
+  }
+  const auto kernels = ParseTask(With("dims = [", "reference = \"kernels\"\ndims = ["), "t.toml");
+  ASSERT_TRUE(kernels) << kernels.error().message;
+  EXPECT_TRUE(kernels->cases[0].golden.empty());
+  EXPECT_FALSE(IsLive(kernels->cases[0]));
+  EXPECT_THAT(ErrorWith("dims = [", "reference = \"alive\"\ndims = ["),
+              HasSubstr("t.toml:5:13: unknown reference 'alive'"));
+  EXPECT_THAT(ErrorWith("dims = [", "checker = \"householder_qr\"\nreference = \"live\"\ndims = ["),
+              HasSubstr("a task with a 'checker' has no 'reference'"));
 }
 
 TEST(TaskToml, ACaseSetsADTypeSymbol) {

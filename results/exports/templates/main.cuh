@@ -237,6 +237,7 @@ inline bool RunCase(const Case& it, const CaseCheck& check, unsigned long long s
                 times.count, static_cast<double>(times.low), static_cast<double>(times.high));
   }
   std::printf("\n");
+  std::fflush(stdout);  // what is done is seen, whatever comes after
   return right;
 }
 
@@ -278,7 +279,7 @@ inline int Main(int argc, char** argv) {
     std::fprintf(stderr, "\n");
     return 2;
   }
-  return right ? 0 : 1;
+@@COMPILER@@  return right ? 0 : 1;
 }
 
 }  // namespace grove_main

@@ -48,6 +48,28 @@ inline void Check(cudaError_t code, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(code) + ", " + cudaGetErrorString(code));
 }
 
+// A function of the driver, through the runtime, so that nothing links against libcuda.
+template <class Function>
+Function Driver(const char* name) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  Check(cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &found), name);
+#else
+  Check(cudaGetDriverEntryPoint(name, &entry, cudaEnableDefault, &found), name);
+#endif
+  if (found != cudaDriverEntryPointSuccess) throw std::runtime_error(std::string("the driver has no ") + name);
+  return reinterpret_cast<Function>(entry);
+}
+
+struct Shape {
+  Three grid, block;
+  long long shared;  // bytes, dynamic
+  Three cluster;     // x = 0: none
+  bool cooperative, dependent;
+};
+
+@@LAUNCH@@
 // One execution of a plan, enqueued on a stream. Without tensors it only adds up the workspaces.
 class Run {
  public:
@@ -89,7 +111,7 @@ class Run {
   static CUtensorMap TensorMap(const char* name, int type, void* address, const std::vector<long long>& shape,
                                const std::vector<long long>& box, const std::vector<long long>& element_strides,
                                int swizzle, int interleave, int promotion) {
-    static const auto encode = Encoder();
+    static const auto encode = Driver<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
     static constexpr CUtensorMapDataType kTypes[] = {
         CU_TENSOR_MAP_DATA_TYPE_FLOAT64, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_DATA_TYPE_INT64, CU_TENSOR_MAP_DATA_TYPE_INT32,
@@ -116,51 +138,15 @@ class Run {
     return map;
   }
 
-  // What the kernel declares itself counts too: both together are held to 48 KB until it opts in.
-  static long long StaticShared(const void* kernel) {
-    cudaFuncAttributes attributes = {};
-    Check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
-    return static_cast<long long>(attributes.sharedSizeBytes);
-  }
-
   template <class... Args>
   void Launch(const void* kernel, Three grid, Three block, long long shared, Three cluster, bool cooperative,
               bool dependent, const Args&... args) {
     void* parameters[sizeof...(Args) + 1] = {const_cast<void*>(static_cast<const void*>(&args))..., nullptr};
-    if (shared > 0 && shared + StaticShared(kernel) > 48 * 1024) {
-      Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-            "dynamic shared memory");
-    }
-    cudaLaunchAttribute attributes[3] = {};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
-    config.blockDim =
-        dim3(static_cast<unsigned>(block.x), static_cast<unsigned>(block.y), static_cast<unsigned>(block.z));
-    config.dynamicSmemBytes = static_cast<size_t>(shared);
-    config.stream = stream_;
-    config.attrs = attributes;
-    if (cluster.x > 0) {
-      if (cluster.x * cluster.y * cluster.z > 8) {
-        Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1), "cluster size");
-      }
-      cudaLaunchAttribute& a = attributes[config.numAttrs++];
-      a.id = cudaLaunchAttributeClusterDimension;
-      a.val.clusterDim.x = static_cast<unsigned>(cluster.x);
-      a.val.clusterDim.y = static_cast<unsigned>(cluster.y);
-      a.val.clusterDim.z = static_cast<unsigned>(cluster.z);
-    }
-    if (cooperative) {
-      cudaLaunchAttribute& a = attributes[config.numAttrs++];
-      a.id = cudaLaunchAttributeCooperative;
-      a.val.cooperative = 1;
-    }
+    // What the kernel declares itself counts too: both together are held to 48 KB until it opts in.
+    if (shared > 0 && shared + StaticShared(kernel) > 48 * 1024) AllowShared(kernel, shared);
+    if (cluster.x * cluster.y * cluster.z > 8) AllowLargeClusters(kernel);
     // Not the first: it must not overlap what stood on the stream before. Nor behind a library's kernel.
-    if (dependent && behind_kernel_) {
-      cudaLaunchAttribute& a = attributes[config.numAttrs++];
-      a.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      a.val.programmaticStreamSerializationAllowed = 1;
-    }
-    Check(cudaLaunchKernelExC(&config, kernel, parameters), "cudaLaunchKernelExC");
+    Enqueue(kernel, {grid, block, shared, cluster, cooperative, dependent && behind_kernel_}, stream_, parameters);
     behind_kernel_ = true;
     ++launches_;
   }
@@ -207,24 +193,6 @@ class Run {
 #endif
 
  private:
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
-                              const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
-                              CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-  // From the driver through the runtime, so that nothing links against libcuda.
-  static Encode Encoder() {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-    Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found),
-          "cuTensorMapEncodeTiled");
-#else
-    Check(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &entry, cudaEnableDefault, &found),
-          "cuTensorMapEncodeTiled");
-#endif
-    if (found != cudaDriverEntryPointSuccess) throw std::runtime_error("the driver has no cuTensorMapEncodeTiled");
-    return reinterpret_cast<Encode>(entry);
-  }
-
   void* const* tensors_ = nullptr;
   void* workspace_ = nullptr;
   cudaStream_t stream_ = nullptr;

@@ -36,7 +36,7 @@ function references(run, which) {
     lines.push({ name, time: mean, kind: rows[0].kind });
   }
   if (honest) lines.push({ name: "class floor", time: honest, kind: run.kind, floor: true });
-  if (impossible) lines.push({ name: "floor", time: impossible, kind: run.kind, floor: true });
+  if (impossible) lines.push({ name: "impossible-floor", time: impossible, kind: run.kind, floor: true });
   return lines.filter((line) => line.time > 0);
 }
 
@@ -58,8 +58,8 @@ function progressChart(run, over, which) {
   if (!points.length) return h("p", { class: "dim" }, "No kernel has passed yet.");
   // Modelled and measured times are never compared: lines of the other kind stay in the table.
   const lines = references(run, which).filter((l) => l.kind === run.kind);
-  const width = widthOf(1130), height = 340;
-  const size = { left: 62, right: width - 12, top: 22, bottom: height - 44 };
+  const width = widthOf(1130), height = 340, narrow = width < 560;
+  const size = { left: 62, right: width - (narrow ? 34 : 12), top: 22, bottom: height - 44 };
   const svg = d3.select(s("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img",
     "aria-label": `Best time over ${over}; the table below says the same` }));
   const last = over === "rounds" ? Math.max(1, ...run.rounds.map((r) => r.n)) :
@@ -90,15 +90,8 @@ function progressChart(run, over, which) {
   const line = d3.line().x((p) => x(p.x)).y((p) => y(p.best)).curve(d3.curveStepAfter);
   const corners = points.filter((p, i) => i === 0 || i === points.length - 1 || p.best < points[i - 1].best);
   svg.append("path").attr("class", "best").attr("d", line(corners.concat([{ x: x.domain()[1], best: points[points.length - 1].best }])));
-  // Over the line of the best, which often lies just above a floor.
-  let below = size.top - 6;
-  for (const l of labels) {
-    const at = Math.max(l.y - 4, below + 13);
-    below = at;
-    svg.append("text").attr("class", "reference-name").attr("x", size.right).attr("y", at)
-      .attr("text-anchor", "end")
-      .text(l.name + " " + time(l.time));
-  }
+  if (narrow) numberLines(svg, labels, size);
+  else nameLines(svg, labels, size);
   const near = d3.quadtree().x(jitter).y((p) => y(p.t)).addAll(points);
   const mark = svg.append("circle").attr("class", "mark").attr("r", 5).attr("visibility", "hidden");
   const find = (event) => {
@@ -119,7 +112,31 @@ function progressChart(run, over, which) {
     const p = find(event);
     if (p) location.hash = "#/kernel/" + encodeURIComponent(p.c.name);
   });
-  return svg.node();
+  if (!narrow) return svg.node();
+  return h("div", {}, svg.node(), h("ol", { class: "line-names", "aria-label": "Lines, from the top" },
+    labels.map((l) => h("li", {}, `${l.name} ${time(l.time)}`))));
+}
+
+// Names at the right end, over the line of the best, which often lies just above a floor. Lines that lie close
+// push each other's names down, and those at the bottom up again.
+function nameLines(svg, labels, size) {
+  const at = [];
+  labels.forEach((l, i) => at.push(Math.max(l.y - 4, i > 0 ? at[i - 1] + 13 : size.top + 7)));
+  for (let i = at.length - 1, most = size.bottom - 3; i >= 0 && at[i] > most; --i, most -= 13) at[i] = most;
+  labels.forEach((l, i) => svg.append("text").attr("class", "reference-name").attr("x", size.right).attr("y", at[i])
+    .attr("text-anchor", "end").text(l.name + " " + time(l.time)));
+}
+
+// A narrow picture has no room for names: numbers beside it, one text for lines that lie close, names in a list.
+function numberLines(svg, labels, size) {
+  for (let first = 0; first < labels.length;) {
+    let last = first;
+    while (last + 1 < labels.length && labels[last + 1].y - labels[last].y < 13) ++last;
+    svg.append("text").attr("class", "reference-name").attr("x", size.right + 4)
+      .attr("y", (labels[first].y + labels[last].y) / 2 + 4)
+      .text(first === last ? first + 1 : `${first + 1}-${last + 1}`);
+    first = last + 1;
+  }
 }
 
 // Where an event is in the coordinates of a picture's view box.

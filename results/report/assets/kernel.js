@@ -236,11 +236,11 @@ async function numbers(run, source, c, page) {
   if (page.cases) {
     const part = (floor, t) => (floor > 0 && t > 0 ? share(floor / t) : "-");
     out.append(h("section", { class: "card" }, h("h3", {}, "Cases"), table(
-      ["case", "mode", "time", "between", "floor", "of floor", "class floor", "of it", "bound", "DRAM", "occupancy", "limited by", "rechecked"],
+      ["case", "mode", "time", "between", "class floor", "of it", "impossible-floor", "of it (SOL)", "bound", "DRAM", "occupancy", "limited by", "rechecked"],
       page.cases.map((t) => [t.case, t.mode, `${time(t.time)} ${t.kind}`,
         t.low && t.high ? `${time(t.low)} – ${time(t.high)}` + (t.dropped ? `, ${t.dropped} dropped` : "") : "-",
-        t.floor ? time(t.floor) : "-", part(t.floor, t.time), t.class_floor ? time(t.class_floor) : "-",
-        part(t.class_floor, t.time), t.bound || "-", t.dram_bytes ? bytes(t.dram_bytes) : "-",
+        t.class_floor ? time(t.class_floor) : "-", part(t.class_floor, t.time), t.floor ? time(t.floor) : "-",
+        part(t.floor, t.time), t.bound || "-", t.dram_bytes ? bytes(t.dram_bytes) : "-",
         t.occupancy ? share(t.occupancy) : "-", t.limiter || "-",
         t.checked ? share(t.checked) + (t.note ? ` (${t.note})` : "") : t.note || "-"]), { label: "Times per case", class: "numbers" })));
   }
@@ -272,11 +272,16 @@ async function numbers(run, source, c, page) {
   const more = [];
   if (page.profile || page.profile_report) more.push(lazyDetails("Profile", () =>
     h("pre", { class: "prose" }, [page.profile, page.profile_report].filter(Boolean).join("\n\n"))));
+  if (page.launches) more.push(lazyDetails("Launches of the plan", () => table(
+    ["kernel", "case", "launches", "time together", "bound by", "traffic", "occupancy"],
+    page.launches.map(([entry, where, n, t, bound, traffic, warps]) => [entry, where, n, t > 0 ? time(t) : "-",
+      bound || "-", traffic > 0 ? bytes(traffic) : "-", warps > 0 ? share(warps) : "-"]), { label: "Launches" })));
   if (page.kernels) more.push(lazyDetails("Compiled kernels", () => table(
     ["entry", "case", "registers", "spill stores", "spill loads", "static shared", "dynamic shared", "stack"],
     page.kernels.map((k) => [k[0], k[1], k[2], ...k.slice(3).map(bytes)]), { label: "Compiled kernels" })));
-  if (page.stages) more.push(lazyDetails("Stages of the evaluation", () => table(["stage", "case", "verdict", "took"],
-    page.stages.map(([stage, where, verdict, ms]) => [stage, where || "-", words(verdict), time(ms * 1e6)]), { label: "Stages" })));
+  if (page.stages) more.push(lazyDetails("Stages of the evaluation", () => table(["stage", "case", "verdict", "took", "error", "allowed"],
+    page.stages.map(([stage, where, verdict, ms, error, allowed]) => [stage, where || "-", words(verdict), time(ms * 1e6),
+      allowed > 0 ? (error === null ? "not finite" : error.toExponential(2)) : "-", allowed > 0 ? allowed.toExponential(2) : "-"]), { label: "Stages" })));
   more.push(lazyDetails("Environment", () => environmentTable(run)));
   out.append(h("section", { class: "card" }, more));
   return out;

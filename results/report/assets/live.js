@@ -46,7 +46,7 @@ function hintsCard(run, source) {
     const kind = h("select", { id: "hint-kind", "aria-label": "Kind" },
       ["hint", "goal"].map((name) => h("option", {}, name)));
     const act = async (what) => { try { say(await what()); } catch (error) { say(error.message); } };
-    card.append(h("form", { class: "hint-form", onsubmit: (event) => {
+    const form = h("form", { class: "hint-form", onsubmit: (event) => {
       event.preventDefault();
       if (text.value.trim()) act(async () => { const said = await send("/control", { kind: kind.value, text: text.value }); text.value = ""; return said; });
     } }, text, h("div", { class: "inline" }, kind, h("button", { type: "submit", id: "hint-send" }, "Send"),
@@ -54,7 +54,9 @@ function hintsCard(run, source) {
       h("button", { type: "button", onclick: () => act(() => send("/control", { kind: "continue" })) }, "Continue"),
       h("button", { type: "button", id: "stop", onclick: () => {
         if (confirm("Stop the run? It can be resumed.")) act(() => send("/control", { kind: "stop" }));
-      } }, "Stop the run"), token() ? null : h("span", { class: "dim" }, "Read only: open the address with the token that grove serve printed."))));
+      } }, "Stop the run"), token() ? null : h("span", { class: "dim" }, "Read only: open the address with the token that grove serve printed.")));
+    if (!token()) for (const control of form.elements) control.disabled = true;
+    card.append(form);
   }
   card.append(hintTable(run));
   return card;

@@ -4,6 +4,7 @@ Both become what problem.Problem is: a text, instances with modules and inputs, 
 module is a wrapper around the foreign reference function.
 """
 
+import contextlib
 import copy
 import json
 import math
@@ -20,6 +21,7 @@ from problem import Broken, Instance, Problem, Refused, flatten
 
 _MAX_TEXT = 4 << 20       # bytes of a foreign file
 _MAX_CASES = 32
+_MAX_FILES = 64           # Python files beside a competition's reference
 _DEFAULT_AXIS = 64        # of a variable axis when no workload says its size
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "float16": torch.float16,
           "bfloat16": torch.bfloat16, "int64": torch.int64, "int32": torch.int32,
@@ -70,20 +72,24 @@ def label(text):
 
 class Function(torch.nn.Module):
     """A foreign function as a module over the flat list of its arguments, without those that it only
-    writes to: `places` has their index, shape and type."""
+    writes to: `places` has their index, shape and type (fp64 when the others are)."""
 
-    def __init__(self, function, tree, places):
+    def __init__(self, function, tree, places, where):
         super().__init__()
-        self.function, self.tree, self.places = function, tree, places
+        self.function, self.tree, self.places, self.where = function, tree, places, where
 
     def arguments(self, values):
         values = list(values)
+        tensors = [v for v in values if isinstance(v, torch.Tensor)]
+        device = tensors[0].device if tensors else None
+        double = any(v.dtype == torch.float64 for v in tensors)
         for index, shape, dtype in self.places:
-            values.insert(index, torch.zeros(shape, dtype=dtype))
+            kind = torch.float64 if double and dtype.is_floating_point else dtype
+            values.insert(index, torch.zeros(shape, dtype=kind, device=device))
         return rebuild(self.tree, iter(values))
 
     def forward(self, *values):
-        with OnCpu():
+        with self.where():
             return self.function(self.arguments(values))
 
     def __deepcopy__(self, _):
@@ -110,10 +116,10 @@ def rebuild(tree, values):
         *[rebuild(part, values) for part in parts])
 
 
-def written_places(function, tree, inputs):
+def written_places(function, tree, inputs, where):
     """The tensors among the arguments that the function writes its results to."""
     given = [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
-    with torch.no_grad(), OnCpu():
+    with torch.no_grad(), where():
         function(rebuild(tree, iter(given)))
     return [(i, tuple(old.shape), old.dtype) for i, (old, new) in enumerate(zip(inputs, given))
             if isinstance(old, torch.Tensor) and not torch.equal(torch.nan_to_num(old.double()),
@@ -121,20 +127,26 @@ def written_places(function, tree, inputs):
 
 
 class Foreign(Problem):
-    """`cases`: [(name, role, axes)]; `notes`: what a user should know."""
+    """`cases`: [(name, role, axes)]; `notes`: what a user should know. `device`: "cpu", where what
+    asks for a GPU gets the CPU, or "cuda", where it gets what it asks for."""
 
-    def __init__(self, path, text):
+    def __init__(self, path, text, device="cpu", fenced=True):
         self.path, self.name, self.text = path, os.path.basename(path), text
+        self.fenced, self.device = fenced, device
         self.sizes, self.notes, self.cases = {}, [], []
         sys.pycache_prefix = NOWHERE
-        without_gpu()
+        if device == "cpu":
+            without_gpu()
+
+    def where(self):
+        return OnCpu() if self.device == "cpu" else contextlib.nullcontext()
 
     def instance(self, axes, function, make, seed):
         """make(seed) -> the arguments as the foreign function takes them."""
         def record():
             leaves = []
             torch.manual_seed(seed)
-            with OnCpu():
+            with self.where():
                 tree = take_apart(make(seed), leaves)
             self._tree = tree
             return leaves
@@ -145,7 +157,7 @@ class Foreign(Problem):
 
         def built():
             inputs, drawn = draws.record(record)
-            places = written_places(function, self._tree, inputs)
+            places = written_places(function, self._tree, inputs, self.where)
             inputs, drawn = without_places(inputs, places), without_places(drawn, places)
             for value in inputs:
                 if not isinstance(value, (torch.Tensor, int, float, bool, str, type(None))):
@@ -155,12 +167,13 @@ class Foreign(Problem):
             def redraw(again):
                 leaves = []
                 torch.manual_seed(again)
-                with OnCpu():
+                with self.where():
                     take_apart(make(again), leaves)
                 return without_places(leaves, places)
 
             return Instance({k: v for k, v in axes.items() if isinstance(v, int)},
-                            Function(function, self._tree, places), inputs, drawn, redraw)
+                            Function(function, self._tree, places, self.where), inputs, drawn,
+                            redraw, seed)
 
         return self.run("making the inputs", built)
 
@@ -171,12 +184,13 @@ class Foreign(Problem):
 class GpuMode(Foreign):
     """task.yml and reference.py (generate_input, ref_kernel, check_implementation)."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, device="cpu", fenced=True):
         reference = os.path.join(folder, "reference.py")
-        super().__init__(reference, read(reference, "reference.py"))
+        super().__init__(reference, read(reference, "reference.py"), device, fenced)
         self.task = self._task(read(os.path.join(folder, "task.yml"), "task.yml"))
         around = [os.path.join(where, name) for where in (folder, os.path.dirname(folder))
                   for name in sorted(os.listdir(where)) if name.endswith(".py")]
+        self.around = around
         sys.path[0:0] = [folder, os.path.dirname(folder)]
         self.fence = Fence(reference, files=around)
         self.run("reading reference.py", self._load)
@@ -205,9 +219,9 @@ class GpuMode(Foreign):
     def _load(self):
         if "utils" not in sys.modules and not any(
                 os.path.exists(os.path.join(p, "utils.py")) for p in sys.path[:2]):
-            sys.modules["utils"] = own_utils()
+            sys.modules["utils"] = own_utils(self.device)
         self.scope = {"__name__": "reference", "__file__": "reference.py"}
-        with OnCpu():
+        with self.where():
             exec(compile(self.text, self.name, "exec"), self.scope)
         for needed in ("generate_input", "ref_kernel", "check_implementation"):
             if not callable(self.scope.get(needed)):
@@ -242,12 +256,25 @@ class GpuMode(Foreign):
         return self.instance(spec, lambda data: self.scope["ref_kernel"](data), draw,
                              seed if seed is not None else spec.get("seed", 42))
 
+    def keep(self, folder):
+        """What it takes to run the reference again: task.yml, reference.py and the Python files
+        beside them, or one folder up where these have no other of that name."""
+        os.mkdir(folder)
+        texts = {"task.yml": read(os.path.join(os.path.dirname(self.path), "task.yml"), "task.yml")}
+        for path in self.around[:_MAX_FILES]:
+            name = os.path.basename(path)
+            if name not in texts and name != "submission.py":
+                texts[name] = read(path, name)
+        for name, text in texts.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+
     def check(self, instance):
         """Whether its own check takes the reference's outputs and refuses zeros."""
         def judge(outputs):
             data = instance.model.arguments(
                 [v.clone() if isinstance(v, torch.Tensor) else v for v in instance.inputs])
-            with OnCpu():
+            with self.where():
                 verdict = self.scope["check_implementation"](data, outputs)
             if isinstance(verdict, tuple):
                 verdict = verdict[0]
@@ -262,7 +289,7 @@ class GpuMode(Foreign):
             self.notes.append("its own check_implementation takes zeros for right; this task does not")
 
 
-def own_utils():
+def own_utils(device):
     """What reference files import from the competition's utils.py, in our words."""
     module = types.ModuleType("utils")
 
@@ -282,7 +309,7 @@ def own_utils():
     module.verbose_allclose, module.verbose_allequal = allclose, allclose
     module.match_reference, module.make_match_reference = match, make
     module.set_seed = torch.manual_seed
-    module.get_device = lambda use_cuda=True: torch.device("cpu")
+    module.get_device = lambda use_cuda=True: torch.device(device)
 
     class DeterministicContext:
         def __enter__(self):

@@ -4,7 +4,7 @@
 
 JOBS.json: {"deadline": seconds, "jobs": processes at a time, "problems": [{"problem": FILE, "folder":
 FOLDER, "name": NAME, "scale": N, "kind": "kernelbench" | "gpumode" | "flashinfer", "workloads": FILE
-or null}]}. Every FOLDER must exist and be empty. torch is loaded once; each
+or null, "live": whether the task is judged by the module itself}]}. Every FOLDER must exist and be empty. torch is loaded once; each
 problem then runs in a child of its own, which is killed at the deadline with all that it started.
 The last thing written for a problem is FOLDER/import.json: {"status": "ok" | "refused" | "broken" |
 "unsupported", "reason": "...", "notes": ["..."], "cases": ["..."]}.
@@ -87,8 +87,8 @@ def work_of(traced):
 
 
 class Case:
-    def __init__(self, name, role, problem, instance):
-        self.name, self.role, self.instance = name, role, instance
+    def __init__(self, name, role, problem, instance, spec=None):
+        self.name, self.role, self.instance, self.spec = name, role, instance, spec
         self._parameters = None
         self.outputs = problem.forward(instance, instance.inputs, seed=1)
         try:
@@ -193,7 +193,7 @@ def given_cases(problem):
         unique = base = base.strip("_")
         while unique in names:
             unique, n = f"{base}_{n}", n + 1
-        case = Case(unique, role, problem, instance)
+        case = Case(unique, role, problem, instance, spec)
         if check and case.flops > 10 * _CHECK_WORK:
             problem.notes.append(f"check case {unique} is too much work for the emulator; left out")
             continue
@@ -298,7 +298,7 @@ def own_error(problem, case):
     return worst, exact
 
 
-def write_task(problem, cases, folder, name, notes, scale):
+def write_task(problem, cases, folder, name, notes, scale, alive):
     used = set()
     scored = cases[0]
     tensor_inputs = [i for i, v in enumerate(scored.instance.inputs)
@@ -352,7 +352,8 @@ def write_task(problem, cases, folder, name, notes, scale):
         'family = "imported"',
         f"contract = {block(contract(problem, cases, tensor_names, parameter_names, output_names))}",
         'baselines = ["torch_eager", "torch_compile"]',
-        f"dims = [{', '.join(quote(d) for d in dims)}]", ""]
+        f"dims = [{', '.join(quote(d) for d in dims)}]",
+        *(['reference = "live"'] if alive else []), ""]
     tensors = ([(n, "input", v.dtype) for n, v in zip(tensor_names, scored.instance.tensors())] +
                [(parameter_names[k], "input", p.dtype) for k, p in scored.parameters().items()] +
                [(n, "output", t.dtype) for n, t in zip(output_names, scored.outputs)])
@@ -375,6 +376,8 @@ def write_task(problem, cases, folder, name, notes, scale):
             data[key] = value
             entries.append((parameter_names[key_], distribution(None, key)))
         error, _ = own_error(problem, case)
+        if alive and error is None:
+            raise Refused("PyTorch cannot run it in fp64, so it cannot be a live reference")
         lines += case_lines(case.name, case.role, dims, c, case, entries, error)
         if case.role != "scored" or len(cases) == 1:
             for seed in _GOLDEN_SEEDS:
@@ -398,6 +401,8 @@ def write_task(problem, cases, folder, name, notes, scale):
         safetensors_file.save(os.path.join(folder, "data.safetensors"), data)
     with open(os.path.join(folder, "problem.py"), "w", encoding="utf-8") as file:
         file.write(problem.text)
+    if isinstance(problem, GpuMode):
+        problem.keep(os.path.join(folder, live.SOURCE))
     form = ("flashinfer" if isinstance(problem, FlashInfer) else
             "gpumode" if isinstance(problem, Foreign) else "kernelbench")
     with open(os.path.join(folder, "problem.json"), "w", encoding="utf-8") as file:
@@ -503,7 +508,7 @@ def make(job):
                        else FlashInfer(job["problem"], job.get("workloads")))
             cases, more = given_cases(problem)
         notes += more
-        write_task(problem, cases, job["folder"], job["name"], notes, scale)
+        write_task(problem, cases, job["folder"], job["name"], notes, scale, job.get("live", False))
         result = {"status": "ok", "reason": "", "notes": notes, "cases": [c.name for c in cases]}
     except Refused as error:
         result = {"status": "refused", "reason": str(error), "notes": notes}

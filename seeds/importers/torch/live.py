@@ -1,13 +1,15 @@
 """The module that a task was imported from, alive: a callable per case, on any device, in the
-module's own types or in fp64. Used by scripts/torch_baseline.py (its time) and scripts/live_check.py
-(its outputs, for inputs with fresh seeds).
+module's own types or in fp64. Used by scripts/torch_baseline.py (its time), scripts/live_check.py
+and live_reference.py (its outputs, for inputs with fresh seeds).
 
-Reads what the import left in the task's folder: problem.py (the text), problem.json (which sizes a
-case has, which arguments are tensors of the task) and data.safetensors (parameters and stored
-inputs). The module runs without the importer's fence, because CUDA and torch.compile write files and
-start programs: whoever asks for it runs that file as their own.
+Reads what the import left in the task's folder: problem.py (the text) or, of a competition, source/
+with task.yml and reference.py; problem.json (which sizes or tests a case has, which arguments are
+tensors of the task); data.safetensors (parameters and stored inputs). Without `fenced` the module
+runs outside of the importer's fence, because torch.compile writes files and starts programs: whoever
+asks for that runs the file as their own.
 """
 
+import functools
 import json
 import os
 
@@ -16,18 +18,12 @@ import torch
 import safetensors_file
 from problem import Problem, flatten
 
-VERSION = 1
+VERSION = 2
+SOURCE = "source"  # folder with a competition's own files
 
 
 class NotAlive(Exception):
     """The folder has no module that could be asked; the text says why."""
-
-
-class _Open(Problem):
-    """A problem that runs without a fence."""
-
-    def run(self, what, function):
-        return function()
 
 
 def describe(problem, form, cases, tensor_names, parameter_names, output_names):
@@ -35,17 +31,23 @@ def describe(problem, form, cases, tensor_names, parameter_names, output_names):
     names = iter(tensor_names)
     arguments = [{"tensor": next(names)} if isinstance(value, torch.Tensor) else {"value": value}
                  for value in cases[0].instance.inputs]
+    entries = {}
+    for case in cases:
+        shapes = [list(t.shape) for t in case.instance.tensors()]
+        entries[case.name] = {"sizes": case.instance.sizes, "seed": case.instance.seed,
+                              "shapes": dict(zip(tensor_names, shapes))}
+        if form == "gpumode":
+            entries[case.name]["spec"] = case.spec
     return {"version": VERSION, "form": form, "arguments": arguments,
             "parameters": {name: key for key, name in parameter_names.items()},
-            "outputs": output_names,
-            "cases": {case.name: {"sizes": case.instance.sizes} for case in cases}}
+            "outputs": output_names, "cases": entries}
 
 
 class Live:
-    """`folder`: of the task. NotAlive when it was not imported, or from a form that has no module."""
+    """`folder`: of the task. NotAlive when it was not imported."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, device="cpu", fenced=False):
+        self.folder, self.device, self.fenced = folder, device, fenced
         path = os.path.join(folder, "problem.json")
         try:
             with open(path, encoding="utf-8") as file:
@@ -56,21 +58,32 @@ class Live:
         except ValueError as error:
             raise NotAlive(f"{path}: {error}") from None
         if not isinstance(self.facts, dict) or self.facts.get("version") != VERSION:
-            raise NotAlive(f"{path}: not of version {VERSION}")
-        if self.facts["form"] == "gpumode":
-            raise NotAlive("a competition task keeps no module beside its reference.py")
+            raise NotAlive(f"{path}: of another version of grove (import it again with --replace)")
         self.arguments = [a["tensor"] for a in self.facts["arguments"] if "tensor" in a]
+
+    @functools.cached_property
+    def problem(self):
+        if self.facts["form"] == "gpumode":
+            from foreign import GpuMode
+            return GpuMode(os.path.join(self.folder, SOURCE), self.device, self.fenced)
+        return Problem(os.path.join(self.folder, "problem.py"), self.fenced)
 
     def stored(self, key):
         return safetensors_file.load(os.path.join(self.folder, "data.safetensors"), key)
 
-    def function(self, case, device="cpu", double=False):
-        """A function of the tensors `arguments`, in order; gives the list of outputs."""
-        entry = self.facts["cases"].get(case)
-        if entry is None:
-            raise NotAlive(f"case {case} is none of {', '.join(self.facts['cases'])}")
-        call = (self._module(case, entry, device, double) if self.facts["form"] == "kernelbench"
-                else self._run())
+    def shaped(self, case, name, tensor):
+        """A tensor of the task in the shape that the module knows: a number has no axis there."""
+        return tensor.reshape(self._entry(case)["shapes"][name])
+
+    def function(self, case, double=False):
+        """A function of the tensors `arguments`, in order; gives its outputs."""
+        entry, form = self._entry(case), self.facts["form"]
+        if form == "kernelbench":
+            call = self._module(case, entry, double)
+        elif form == "gpumode":
+            call = self.problem.make(entry["spec"]).model
+        else:
+            call = self._run()
         given = self.facts["arguments"]
         if all("tensor" in a for a in given):
             return call  # the module itself, for torch.compile
@@ -81,28 +94,41 @@ class Live:
 
         return function
 
-    def _module(self, case, entry, device, double):
-        problem = _Open(os.path.join(self.folder, "problem.py"))
+    def _entry(self, case):
+        entry = self.facts["cases"].get(case)
+        if entry is None:
+            raise NotAlive(f"case {case} is none of {', '.join(self.facts['cases'])}")
+        return entry
+
+    def _module(self, case, entry, double):
+        problem = self.problem
         same = lambda a, b: (tuple(a) if isinstance(a, (list, tuple)) else a) == (
             tuple(b) if isinstance(b, (list, tuple)) else b)
         sizes = {name: type(problem.sizes[name])(value) for name, value in entry["sizes"].items()
                  if name in problem.sizes and not same(problem.sizes[name], value)}
-        module = problem.module(sizes)
+        module = problem.module(sizes, entry["seed"])
         own = dict(module.named_parameters())
         own.update(module.named_buffers())
         with torch.no_grad():
             for name, key in self.facts["parameters"].items():
                 if key in own:
                     own[key].copy_(self.stored(f"{case}/{name}"))
-        module = module.to(device)
+        module = module.to(self.device)
         return module.double() if double else module
 
     def _run(self):
-        with open(os.path.join(self.folder, "problem.py"), encoding="utf-8") as file:
-            text = file.read()
         scope = {"__name__": "reference", "__file__": "problem.py"}
-        exec(compile(text, "problem.py", "exec"), scope)
-        return scope["run"]
+        self.problem.run("reading the reference", lambda: exec(
+            compile(self.problem.text, "problem.py", "exec"), scope))
+        names = self.facts["outputs"]
+
+        def call(*tensors):
+            result = scope["run"](*tensors)
+            if isinstance(result, dict) and set(result) == set(names):
+                return tuple(result[name] for name in names)
+            return result
+
+        return call
 
 
 def outputs(function, *tensors):

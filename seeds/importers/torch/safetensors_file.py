@@ -9,10 +9,11 @@ import torch
 NAMES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
          torch.int64: "I64", torch.int32: "I32", torch.int8: "I8", torch.uint8: "U8",
          torch.bool: "BOOL"}
+_TYPES = {name: dtype for dtype, name in NAMES.items()}
 
 
-def save(path, tensors):
-    """`tensors`: name -> tensor; written contiguous, in order."""
+def encode(tensors):
+    """`tensors`: name -> tensor; the parts of the text, contiguous, in order."""
     header, offset, parts = {}, 0, []
     for name, tensor in tensors.items():
         tensor = tensor.detach().cpu().contiguous()
@@ -22,39 +23,66 @@ def save(path, tensors):
         header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape),
                         "data_offsets": [offset, offset + size]}
         offset += size
-        parts.append(raw)
+        parts.append(memoryview(raw.numpy()))
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    return [struct.pack("<Q", len(text)), text, *parts]
+
+
+def save(path, tensors):
     with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)))
-        file.write(text)
-        for raw in parts:
-            file.write(raw.numpy().tobytes())
+        for part in encode(tensors):
+            file.write(part)
+
+
+def _length(first, size):
+    length = struct.unpack("<Q", first)[0] if len(first) == 8 else 0
+    if not 2 <= length <= min(size - 8, 16 << 20):
+        raise ValueError("not a safetensors file")
+    return length
+
+
+def _tensor(name, entry, raw):
+    tensor = torch.frombuffer(raw, dtype=torch.uint8) if len(raw) else torch.empty(
+        0, dtype=torch.uint8)
+    return tensor.view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
+
+
+def _place(name, entry, bytes_of_data):
+    begin, end = entry["data_offsets"]
+    if entry["dtype"] not in _TYPES or not 0 <= begin <= end <= bytes_of_data:
+        raise ValueError(f"tensor {name}: a type or place that cannot be")
+    return begin, end
+
+
+def decode(text):
+    """(name -> tensor, metadata) of a bytearray, whose memory the tensors share where it is aligned
+    for their type."""
+    length = _length(bytes(text[:8]), len(text))
+    header = json.loads(bytes(text[8:8 + length]))
+    tensors, data = {}, memoryview(text)[8 + length:]
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = _place(name, entry, len(data))
+        raw = data[begin:end]
+        tensors[name] = _tensor(name, entry, raw if begin % 8 == 0 else bytearray(raw))
+    return tensors, header.get("__metadata__", {})
 
 
 def load(path, key=None):
     """name -> tensor, or the one tensor `key`. ValueError for what is no such file."""
-    types = {name: dtype for dtype, name in NAMES.items()}
     tensors = {}
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        first = file.read(8)
-        length = struct.unpack("<Q", first)[0] if len(first) == 8 else 0
-        if not 2 <= length <= min(size - 8, 16 << 20):
-            raise ValueError("not a safetensors file")
+        length = _length(file.read(8), size)
         header = json.loads(file.read(length))
         for name, entry in header.items():
             if name == "__metadata__" or (key is not None and name != key):
                 continue
-            begin, end = entry["data_offsets"]
-            dtype = types.get(entry["dtype"])
-            if dtype is None or not 0 <= begin <= end <= size - 8 - length:
-                raise ValueError(f"tensor {name}: a type or place that cannot be")
+            begin, end = _place(name, entry, size - 8 - length)
             file.seek(8 + length + begin)
-            raw = bytearray(file.read(end - begin))
-            tensor = torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(
-                0, dtype=torch.uint8)
-            tensors[name] = tensor.view(dtype).reshape(entry["shape"])
+            tensors[name] = _tensor(name, entry, bytearray(file.read(end - begin)))
     if key is None:
         return tensors
     if key not in tensors:
