@@ -24,6 +24,12 @@ Result<std::string> FindRun(const std::filesystem::path& runs, const std::string
     if (run.name == name) return name;
     names.push_back(run.name);
   }
+  std::error_code ignored;
+  if (results::CheckRunName(name) && std::filesystem::is_directory(runs / name, ignored)) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("{} has no run.db: deleted in part, or no run of grove",
+                            (runs / name).string()));
+  }
   return Fail(ErrorCode::kNotFound, UnknownName("run", name, names) + " in " + runs.string());
 }
 

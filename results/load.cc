@@ -318,9 +318,14 @@ RunSummary Summarise(const std::filesystem::path& folder) {
                    .Step()) {
       summary.score_kind = TimeKind::kMeasured;
     }
-    Query best(c, "SELECT min(score_ns) FROM candidates WHERE verdict = 'pass' AND score_kind = ?",
+    // As RunData::Best: who lost a contest is best only where all have.
+    Query best(c,
+               "SELECT score_ns FROM candidates "
+               "WHERE verdict = 'pass' AND score_ns IS NOT NULL AND score_kind = ? "
+               "ORDER BY id IN (SELECT CASE WHEN promoted THEN incumbent ELSE challenger END "
+               "FROM promotions), score_ns LIMIT 1",
                summary.score_kind);
-    if (best.Step() && !best.IsNull(0)) summary.best_score = Nanoseconds(best.Real(0));
+    if (best.Step()) summary.best_score = Nanoseconds(best.Real(0));
   });
   if (!read) summary.problem = read.error().message;
   return summary;

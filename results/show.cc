@@ -184,6 +184,17 @@ void WriteRivals(Page& page, const RunData& data, const CandidateRow& candidate)
   page.Table(rows);
 }
 
+// Without the columns in which nothing is known ("-" in every row): a measured kernel has no
+// modelled bound and traffic, and a terminal is narrow.
+void DropUnknown(std::vector<std::vector<std::string>>& rows) {
+  for (std::size_t column = rows.front().size(); column-- > 0;) {
+    const bool unknown = std::all_of(rows.begin() + 1, rows.end(),
+                                     [&](const auto& row) { return row[column] == "-"; });
+    if (!unknown) continue;
+    for (auto& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+  }
+}
+
 void WriteNumbers(Page& page, const EvaluationRow& e) {
   if (!e.case_times.empty()) {
     page.Heading("cases");
@@ -204,6 +215,7 @@ void WriteNumbers(Page& page, const EvaluationRow& e) {
                  }),
            Known(t.occupancy, FormatShare), t.limiter.empty() ? "-" : Visible(t.limiter)});
     }
+    DropUnknown(rows);
     page.Table(rows);
     for (const CaseTimeRow& t : e.case_times) {
       if (t.low && t.high) {

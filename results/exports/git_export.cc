@@ -34,7 +34,8 @@ std::string File(std::string_view name, std::string_view text) {
   return fmt::format("M 100644 inline {}\n", name) + Data(text);
 }
 
-std::string Message(const RunIndex& index, const CandidateRow& c, const CandidateRow* seed) {
+std::string Message(const RunData& data, const RunIndex& index, const CandidateRow& c,
+                    const CandidateRow* seed) {
   const IdeaRow* idea = index.IdeaOf(c);
   std::string out = Visible(c.name) + ": " + (idea != nullptr ? Visible(idea->title) : "the seed");
   out += "\n\n";
@@ -59,7 +60,9 @@ std::string Message(const RunIndex& index, const CandidateRow& c, const Candidat
     out += "\n" + VisibleBlock(idea->rationale) + "\n\nCategory: " + Visible(idea->category) + "\n";
   }
   for (const FrontierRow* row : index.FrontierOf(c.id)) {
-    out += fmt::format("Frontier: {}, place {}\n", Name(row->kind), row->place);
+    const RoundRow* round = data.Find(row->round);
+    out += fmt::format("Frontier: after round {}, {}, place {}\n",
+                       round != nullptr ? round->index : -1, Name(row->kind), row->place);
   }
   return out;
 }
@@ -166,7 +169,7 @@ Result<std::string> GitStream(Reader& reader, const RunData& data, GitExport& co
     const std::string ref = IsRefName(c.name) ? c.name : fmt::format("candidate-{}", c.id.value);
     out += fmt::format("commit refs/kernels/{}\nmark :{}\nauthor {}\ncommitter {}\n", ref, mark,
                        who, who);
-    out += Data(Message(index, c, seed));
+    out += Data(Message(data, index, c, seed));
     for (const CandidateRow* at : index.Lineage(c)) {
       const auto it = marks.find(at->id);
       if (at == &c || it == marks.end()) continue;

@@ -6,6 +6,7 @@ Run by ctest. By hand, with screenshots: report_test.py --bin build/ci/bin --sho
 import argparse
 import fcntl
 import json
+import math
 import os
 import pathlib
 import re
@@ -119,8 +120,8 @@ class Views(Page):
         best = json.loads(grove("show", "plain/best", "--json"))["name"]
         for scheme in ("light", "dark"):
             browser.scheme(scheme)
-            for view in ("overview", "tree", "kernels", "log", "environment", "kernel/" + best):
-                browser.open(address("plain", "#/" + view))
+            for view in ("tree", "kernels", "log", "environment", "kernel/" + best, "overview"):
+                browser.go("#/" + view)
                 self.assertEqual(browser.faint(), [], f"{scheme} {view}")
 
     def test_the_pictures_lines_have_names_that_do_not_cover_each_other(self):
@@ -148,7 +149,7 @@ class Views(Page):
     def test_the_share_is_that_of_the_class_floor_and_says_so(self):
         best = json.loads(grove("show", "plain/best", "--json"))
         cold = [row for row in best["cases"] if row["mode"] == "cold"]
-        mean = lambda key: __import__("math").prod(row[key] for row in cold) ** (1 / len(cold))
+        mean = lambda key: math.prod(row[key] for row in cold) ** (1 / len(cold))
         tile = next(t for t in browser.all(".tile") if t.text.startswith("of the class floor"))
         self.assertIn(f"{100 * mean('class_floor_ns') / mean('time_ns'):.1f}%", tile.text)
         self.assertIn("class floor", tile.text.split("\n")[2])
@@ -431,8 +432,9 @@ class Live(unittest.TestCase):
             # The list needs no scrolling sideways either.
             self.assertEqual(browser.js("const box = document.querySelector('.scroll'); return box.scrollWidth - box.clientWidth"), 0)
             shot("live-list-narrow-" + scheme)
-            for view in ("overview", "tree", "kernels", "log", "environment"):
-                browser.open(page + "#/" + view)
+            browser.open(page + "#/overview")
+            for view in ("tree", "kernels", "log", "environment", "overview"):
+                browser.go("#/" + view)
                 self.assertLessEqual(browser.overflow(), 0, view)
                 self.assertEqual((browser.cut_off(), browser.faint()), ([], []), f"{scheme} {view}")
                 shot(f"live-narrow-{scheme}-{view}")

@@ -65,6 +65,24 @@ TEST_F(InspectCliTest, TerminalOutputKeepsToTheWidth) {
   }
 }
 
+TEST_F(InspectCliTest, AHalfDeletedRunIsNamedByEveryCommand) {
+  std::filesystem::create_directories(folder_.path() / "runs" / "half" / "control");
+  for (std::vector<std::string> arguments : {std::vector<std::string>{"tree", "half"},
+                                             {"show", "half/best"},
+                                             {"log", "half"},
+                                             {"report", "half"},
+                                             {"harvest", "half", "-o", "data"},
+                                             {"compare", "a", "half"},
+                                             {"export", "half", "--git", "tree"},
+                                             {"serve", "half"}}) {
+    const ProgramResult result = Grove(arguments);
+    EXPECT_EQ(result.exit_code, 2) << arguments[0];
+    EXPECT_THAT(result.err, HasSubstr("half has no run.db: deleted in part")) << arguments[0];
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "data"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "tree"));
+}
+
 TEST_F(InspectCliTest, LogShowsTheEventsAndTheirKinds) {
   const ProgramResult log = Grove({"log", "a"});
   EXPECT_EQ(log.exit_code, 0);

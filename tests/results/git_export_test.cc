@@ -80,6 +80,7 @@ TEST_F(GitExportTest, TheMessageIsTheIdeaAndTheNumbers) {
   EXPECT_THAT(message, HasSubstr(data.Find(data.Best()->idea)->title));
   EXPECT_THAT(message, HasSubstr("the seed"));
   EXPECT_THAT(message, HasSubstr("modelled"));
+  EXPECT_THAT(message, HasSubstr("Frontier: after round "));
 }
 
 TEST_F(GitExportTest, TheSameStoreGivesTheSameCommits) {

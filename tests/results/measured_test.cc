@@ -148,6 +148,19 @@ TEST_F(MeasuredTest, TheGpuThatTimedACandidateIsStored) {
   EXPECT_EQ(Load("a").Find(id)->evaluation->case_times.at(0).gpu_uuid, "GPU-7");
 }
 
+TEST_F(MeasuredTest, TheListOfRunsNamesTheBestThatTheRunNames) {
+  const Nanoseconds fastest = *ScoreOf(*Load("a").Best());
+  EXPECT_EQ(ListRuns(runs_).value().at(0).best_score, fastest);
+  PromotionRow tie = Contest();  // the fastest by its own samples could not show it side by side
+  tie.challenger = Load("a").Best()->id;
+  tie.outcome = eval::Contest::kTie;
+  tie.promoted = false;
+  ASSERT_TRUE(store_->RecordPromotion(tie).value());
+  const Nanoseconds best = *ScoreOf(*Load("a").Best());
+  EXPECT_GT(best, fastest);
+  EXPECT_EQ(ListRuns(runs_).value().at(0).best_score, best);
+}
+
 TEST_F(MeasuredTest, ShowHoldsOnlyBaselinesOfTheSameGpuAgainstATime) {
   const IdeaId idea = Load("a").ideas.at(0).id;
   const CandidateId id = store_->RequestCandidate(idea, 9).value();
