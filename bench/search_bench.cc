@@ -163,6 +163,8 @@ int Bookkeeping(int candidates, bool survive_power_loss) {
   config.branches = 4;
   config.frontier = 4;
   const int per_round = config.frontier * config.ideas * config.branches;
+  // As most runs have; every reservation is held against it.
+  config.limits.push_back({results::LedgerKind::kTokens, results::LedgerSpan::kRun, 1e12});
   config.rounds = 1 + (candidates + per_round - 1) / per_round;
   const seeds::Task task = testing::TinyTask();
   testing::FakeCompiler compiler;
@@ -176,6 +178,7 @@ int Bookkeeping(int candidates, bool survive_power_loss) {
   auto evaluator = Must(eval::Evaluator::Create(task, compiler, device, {}));
   results::StoreOptions options;
   options.survive_power_loss = survive_power_loss;
+  options.linger = kLinger;
   auto store = Must(results::Store::Create(
       folder.path(), MakeRunStart("book", task, config, "bench"), clock, options));
   const SearchParts parts{task, *evaluator, device, client, *store, observer};

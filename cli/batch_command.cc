@@ -41,6 +41,11 @@ Result<std::vector<TaskStanding>> Standings(const std::string& batch, const Batc
   return standings;
 }
 
+std::string Rounded(double amount) {
+  return amount == std::floor(amount) ? results::FormatCount(static_cast<std::int64_t>(amount))
+                                      : fmt::format("{:.4g}", amount);
+}
+
 int GoOn(const std::string& name, const BatchSpec& spec, const RunOne& run_one,
          const Common& common) {
   auto lock = results::RunLock::Take(common.runs / name / "lock");
@@ -120,6 +125,7 @@ int BatchStatusCommand(const std::string& name, const Common& common) {
     counted += static_cast<int>(standing.costs.size());
   }
   const double typical = counted > 0 ? costs / counted : 50000;
+  const auto budgets = search::BudgetsOf(*standings, *spec);
   const auto next = search::NextTask(*standings, *spec);
   if (common.json) {
     nlohmann::ordered_json json;
@@ -129,7 +135,14 @@ int BatchStatusCommand(const std::string& name, const Common& common) {
     json["rounds"] = rounds;
     json["round_limit"] = spec->rounds;
     json["time_share_left"] = left / weights;
+    json["random_seed"] = spec->config.seed;
     json["finished"] = !next;
+    json["budgets"] = nlohmann::ordered_json::array();
+    for (const search::SharedBudget& budget : budgets) {
+      json["budgets"].push_back({{"kind", results::Name(budget.limit.kind)},
+                                 {"most", budget.limit.most},
+                                 {"spent", budget.spent}});
+    }
     for (std::size_t i = 0; i < standings->size(); ++i) {
       const TaskStanding& s = (*standings)[i];
       const auto expected = search::Expect(s, typical);
@@ -137,9 +150,12 @@ int BatchStatusCommand(const std::string& name, const Common& common) {
                                {"run", search::RunOf(name, spec->tasks[i])},
                                {"weight", s.weight},
                                {"rounds", s.rounds},
+                               {"round_limit", spec->config.rounds},
                                {"ended", s.ended},
                                {"speedup_over_seed", 1 / s.share},
+                               {"share_of_time_now", s.weight * s.share / left},
                                {"tokens", s.spent},
+                               {"share_of_tokens", spent > 0 ? s.spent / spent : 0},
                                {"expected_saving", expected.saving},
                                {"next", next && *next == i}});
     }
@@ -147,21 +163,31 @@ int BatchStatusCommand(const std::string& name, const Common& common) {
     return kExitDone;
   }
   fmt::print(
-      "{}: {} tasks, {} rounds{}, {} tokens{}; the whole takes {} of its time at first\n", name,
-      standings->size(), rounds,
+      "{}: {} tasks, {} rounds{}, {} tokens; the whole takes {} of its time at first; random seed "
+      "{}\n",
+      name, standings->size(), rounds,
       spec->rounds > 0 ? fmt::format(" of {}", spec->rounds) : std::string(),
-      results::FormatCount(static_cast<std::int64_t>(spent)),
-      spec->tokens > 0 ? fmt::format(" of {}", results::FormatCount(spec->tokens)) : std::string(),
-      results::FormatShare(left / weights));
+      results::FormatCount(static_cast<std::int64_t>(spent)), results::FormatShare(left / weights),
+      spec->config.seed);
+  for (const search::SharedBudget& budget : budgets) {
+    fmt::print("  {} of {} {} spent ({})\n", Rounded(budget.spent), Rounded(budget.limit.most),
+               results::Name(budget.limit.kind),
+               results::FormatShare(budget.limit.most > 0 ? budget.spent / budget.limit.most : 1));
+  }
   for (std::size_t i = 0; i < standings->size(); ++i) {
     const TaskStanding& s = (*standings)[i];
     const auto expected = search::Expect(s, typical);
-    fmt::print("  {:<20} weight {:<6.4g} {:>3} rounds  {:>8} the seed  {}\n", s.task, s.weight,
-               s.rounds, results::FormatRatio(1 / s.share),
-               s.ended ? std::string("ended")
-                       : fmt::format("next round may save {} of it{}",
-                                     results::FormatShare(expected.saving),
-                                     next && *next == i ? "; is next" : ""));
+    fmt::print(
+        "  {:<20} weight {:<6.4g} round {}/{}  {} the seed, {} of the whole's time now; {} tokens "
+        "({}); {}\n",
+        s.task, s.weight, s.rounds, spec->config.rounds, results::FormatRatio(1 / s.share),
+        results::FormatShare(s.weight * s.share / left),
+        results::FormatCount(static_cast<std::int64_t>(s.spent)),
+        results::FormatShare(spent > 0 ? s.spent / spent : 0),
+        s.ended ? std::string("ended")
+                : fmt::format("next round may save {} of its time{}",
+                              results::FormatShare(expected.saving),
+                              next && *next == i ? "; is next" : ""));
   }
   return kExitDone;
 }

@@ -37,6 +37,7 @@ std::string Plain(std::string_view text, std::size_t width) {
 nlohmann::ordered_json ToJson(const Ranking& ranking) {
   nlohmann::ordered_json json;
   json["gpu"] = ranking.gpu;
+  json["counted"] = ranking.on_cpu ? "operations on the CPU" : "kernels";
   json["devices"] = ranking.devices;
   json["events"] = ranking.events;
   json["warmup_events"] = ranking.warmup;
@@ -73,12 +74,18 @@ nlohmann::ordered_json ToJson(const Ranking& ranking) {
 }
 
 void PrintTable(const Ranking& ranking, double speedup) {
-  fmt::print("{} events in {} on {}{}; GPU busy {:.1f}%, idle {:.1f}% (without gaps: {:.2f}x)\n",
-             ranking.events, results::FormatTime(ranking.window),
-             ranking.gpu.empty() ? "one GPU" : Plain(ranking.gpu, 40),
+  const std::string where = ranking.on_cpu        ? "the CPU"
+                            : ranking.gpu.empty() ? "one GPU"
+                                                  : Plain(ranking.gpu, 40);
+  fmt::print("{} events in {} on {}{}; {} busy {:.1f}%, idle {:.1f}% (without gaps: {:.2f}x)\n",
+             ranking.events, results::FormatTime(ranking.window), where,
              ranking.devices > 1 ? fmt::format(", {} devices", ranking.devices) : "",
-             100 * (1 - ranking.idle_share), 100 * ranking.idle_share, ranking.idle_limit);
-  if (ranking.idle_share > 0.2) {
+             ranking.on_cpu ? "operations" : "GPU", 100 * (1 - ranking.idle_share),
+             100 * ranking.idle_share, ranking.idle_limit);
+  if (ranking.on_cpu) {
+    fmt::print(
+        "Times are of a CPU: which operations there are and how often, not what a GPU spends.\n");
+  } else if (ranking.idle_share > 0.2) {
     fmt::print(
         "More than a fifth of the time no kernel runs: launch gaps (graphs, fusion) are worth "
         "more than any kernel below.\n");
@@ -170,6 +177,8 @@ CLI::App* AddRank(CLI::App& app, RankCommandOptions& options) {
       ->capture_default_str();
   rank->add_flag("--kernels", options.kernels,
                  "by kernel and launch shape, also where operations are known");
+  rank->add_flag("--cpu", options.cpu,
+                 "a profile made without a GPU: operations, by their time on the CPU");
   rank->add_option("--limit", options.limit, "groups shown")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
@@ -180,7 +189,8 @@ CLI::App* AddRank(CLI::App& app, RankCommandOptions& options) {
 int RankCommand(const RankCommandOptions& options, bool json) {
   std::vector<profile::Profile> profiles;
   for (const auto& file : options.profiles) {
-    auto profile = profile::ReadProfile(file);
+    auto profile = profile::ReadProfile(
+        file, options.cpu ? profile::Counted::kOperations : profile::Counted::kKernels);
     if (!profile) return Complain(profile.error());
     profiles.push_back(std::move(*profile));
   }

@@ -15,6 +15,7 @@ struct RankCommandOptions {
   std::vector<std::filesystem::path> profiles;
   double speedup = 2;
   bool kernels = false;  // group by kernel even where operations are known
+  bool cpu = false;      // operations of a profile that was made without a GPU
   int limit = 30;
   std::filesystem::path batch;  // file for `grove run --batch`; empty = none
 };

@@ -293,8 +293,9 @@ int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, in
   const bool there = std::filesystem::is_regular_file(common.runs / name / "run.db", error);
   auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
   start.environment = EnvironmentOf(**bench);
-  auto store = there ? results::Store::Open(common.runs, name, clock)
-                     : results::Store::Create(common.runs, start, clock);
+  const results::StoreOptions options{.linger = search::kLinger};
+  auto store = there ? results::Store::Open(common.runs, name, clock, options)
+                     : results::Store::Create(common.runs, start, clock, options);
   if (!store) return Complain(store.error());
   if (auto running = (*store)->SetStatus(results::RunStatus::kRunning, "its turn in the batch");
       !running) {
@@ -483,7 +484,7 @@ int RunCommand(const RunOptions& options, const Common& common) {
 
   auto start = search::MakeRunStart(name, (*bench)->task, config, GROVE_VERSION);
   start.environment = EnvironmentOf(**bench);
-  auto store = results::Store::Create(common.runs, start, clock);
+  auto store = results::Store::Create(common.runs, start, clock, {.linger = search::kLinger});
   if (!store) return Complain(store.error());
   return Search(name, **bench, **client, **store, config, log, common);
 }
@@ -508,7 +509,7 @@ int ResumeCommand(const std::string& run, const std::map<std::string, std::strin
   auto bench = MakeWorkbench(config->task, BenchOptions(*config, common));
   if (!bench) return Complain(bench.error());
 
-  auto store = results::Store::Open(common.runs, *name, clock);
+  auto store = results::Store::Open(common.runs, *name, clock, {.linger = search::kLinger});
   if (!store) return Complain(store.error());
   if (!flags.empty()) {
     if (auto set = (*store)->SetConfig(search::ToJson(*config)); !set) return Complain(set.error());

@@ -117,7 +117,8 @@ ordered_json SpendJson(const search::Spend& spend) {
 }  // namespace
 
 std::string LedgerText(const results::RunData& data, const search::SearchConfig& config) {
-  std::string text = fmt::format("{:<26} {:>16} {:>16} {:>16}\n", "", "limit", "spent", "reserved");
+  std::string text = fmt::format("random seed {}\n\n", data.run.seed);
+  text += fmt::format("{:<26} {:>16} {:>16} {:>16}\n", "", "limit", "spent", "reserved");
   for (const LedgerKind kind : kKinds) {
     const Sum sum = SumOf(data, kind);
     std::string most = "-";
@@ -151,6 +152,7 @@ std::string LedgerText(const results::RunData& data, const search::SearchConfig&
 
 ordered_json LedgerJson(const results::RunData& data, const search::SearchConfig& config) {
   ordered_json json;
+  json["random_seed"] = data.run.seed;
   for (const LedgerKind kind : kKinds) {
     const Sum sum = SumOf(data, kind);
     json["spent"][std::string(results::Name(kind))] = sum.settled;

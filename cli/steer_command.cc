@@ -59,6 +59,7 @@ void PrintJson(const RunStatusView& view) {
   json["rounds"] = view.config.rounds;
   json["candidates"] = data.candidates.size();
   json["tokens"] = view.tokens;
+  json["random_seed"] = data.run.seed;
   if (const CandidateRow* best = data.Best(); best != nullptr) {
     json["best"] = best->name;
     json["best_time_ns"] = results::ScoreOf(*best)->count();
@@ -106,9 +107,11 @@ void PrintText(const RunStatusView& view) {
     ++evaluated;
     if (candidate.evaluation->verdict.passed()) ++passed;
   }
-  fmt::print("round {}/{}: {}/{} candidates evaluated, {} pass; {} tokens so far\n",
-             data.rounds.empty() ? 0 : data.rounds.back().index, view.config.rounds, evaluated,
-             asked, passed, results::FormatCount(view.tokens));
+  fmt::print(
+      "round {}/{}: {}/{} candidates evaluated, {} pass; {} tokens so far; random "
+      "seed {}\n",
+      data.rounds.empty() ? 0 : data.rounds.back().index, view.config.rounds, evaluated, asked,
+      passed, results::FormatCount(view.tokens), data.run.seed);
   if (const CandidateRow* best = data.Best(); best != nullptr) {
     std::string line =
         fmt::format("best {}: {}", best->name,

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "results/control.h"
 #include "results/format.h"
 #include "results/show.h"
 #include "results/tree.h"
@@ -102,6 +103,13 @@ class Writer {
     json["category"] = idea.category;
     json["rationale"] = idea.rationale;
     json["expected_gain"] = OrNull(idea.expected_gain);
+    json["hints"] = Json::array();  // that the question for it held
+    const RoundRow* round = data_.Find(idea.round);
+    if (parent != nullptr && round != nullptr) {
+      for (const HintRow* hint : HintsInForce(data_, *parent, round->index)) {
+        json["hints"].push_back(hint->text);
+      }
+    }
     return json;
   }
 
@@ -116,6 +124,7 @@ class Writer {
         {"best", scored ? Json(credit.best->name) : Json(nullptr)},
         {"best_ns", scored ? OrNull(ScoreOf(*credit.best)) : Json(nullptr)},
         {"median_ns", OrNull(credit.median)},
+        {"worst_ns", OrNull(credit.worst)},
         {"score_kind", scored ? Json(Name(credit.best->evaluation->score_kind)) : Json(nullptr)}};
   }
 

@@ -234,6 +234,7 @@ IdeaCredit CreditOf(const std::vector<const CandidateRow*>& siblings) {
   }
   std::sort(scores.begin(), scores.end());
   const std::size_t n = scores.size();
+  credit.worst = scores.back();
   credit.median = n % 2 == 1 ? scores[n / 2] : (scores[n / 2 - 1] + scores[n / 2]) / 2.0;
   return credit;
 }

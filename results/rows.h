@@ -415,6 +415,7 @@ struct IdeaCredit {
   int correct = 0;                     // passed
   const CandidateRow* best = nullptr;  // least score
   std::optional<Nanoseconds> median;   // of the scores of best's kind
+  std::optional<Nanoseconds> worst;    // of them
 };
 // `siblings` in any order. Pointers lead into them.
 IdeaCredit CreditOf(const std::vector<const CandidateRow*>& siblings);

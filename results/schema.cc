@@ -376,6 +376,35 @@ CREATE TABLE profiles (
 ) STRICT;
 )sql";
 
+// Siblings share the text of their request; what tells them apart is their call's. The ledger is
+// looked up by key, and what is settled moves in no index.
+constexpr const char* kSeeds = R"sql(
+ALTER TABLE calls ADD COLUMN seed INTEGER;
+
+ALTER TABLE ledger RENAME TO ledger_before;
+DROP INDEX ledger_by_key;
+DROP INDEX ledger_by_call;
+DROP INDEX ledger_by_scope;
+CREATE TABLE ledger (
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('tokens', 'tokens_in', 'tokens_out', 'dollars', 'seconds',
+                                     'gpu_seconds', 'evaluations')),
+  key TEXT NOT NULL,
+  reserved REAL NOT NULL,
+  settled REAL,
+  time_us INTEGER NOT NULL,
+  round_number INTEGER NOT NULL DEFAULT 0,
+  idea_number INTEGER NOT NULL DEFAULT 0,
+  call INTEGER REFERENCES calls (id),
+  UNIQUE (key, kind)
+) STRICT;
+INSERT INTO ledger SELECT id, kind, key, reserved, settled, time_us, round_number, idea_number,
+  call FROM ledger_before;
+DROP TABLE ledger_before;
+CREATE INDEX ledger_by_call ON ledger (call) WHERE call IS NOT NULL;
+CREATE INDEX ledger_by_scope ON ledger (kind, round_number, idea_number);
+)sql";
+
 // What a prompt tells the model beyond one time for the whole.
 constexpr const char* kLaunches = R"sql(
 ALTER TABLE stages ADD COLUMN error REAL NOT NULL DEFAULT 0;
@@ -398,8 +427,8 @@ CREATE TABLE launches (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
-constexpr Migration kMigrations[] = {
-    {1, kTables}, {2, kViews}, {3, kMeasured}, {4, kLedgerScopes}, {5, kLaunches}};
+constexpr Migration kMigrations[] = {{1, kTables},       {2, kViews},    {3, kMeasured},
+                                     {4, kLedgerScopes}, {5, kLaunches}, {6, kSeeds}};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "results/control.h"
 #include "results/format.h"
 
 namespace grove::results {
@@ -138,6 +139,12 @@ void WriteHead(Page& page, const RunData& data, const CandidateRow& candidate) {
     if (idea->expected_gain) text += ", expected " + FormatRatio(*idea->expected_gain);
     page.Field("idea", text);
     page.Field("", idea->rationale);
+    const RoundRow* round = data.Find(idea->round);
+    if (parent != nullptr && round != nullptr) {
+      for (const HintRow* hint : HintsInForce(data, *parent, round->index)) {
+        page.Field("hint", hint->text);
+      }
+    }
   }
   for (const FrontierRow& row : data.frontier) {
     if (row.candidate != candidate.id) continue;

@@ -1,6 +1,8 @@
 #include "results/sql.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <SQLiteCpp/Backup.h>
 #include <fmt/format.h>
@@ -16,6 +18,7 @@ namespace {
 constexpr std::int64_t kTextLimit = std::int64_t{256} << 20;
 constexpr int kCompressionLevel = 3;
 constexpr int kReaderBusyMs = 5000;
+constexpr std::size_t kRepeated = 16384;  // bytes of a text that is kept for comparing
 
 // mode=ro still needs the -shm file of a WAL database. Where the folder is read-only and no process
 // has left one, nobody can be writing, and the file may be taken as it is.
@@ -61,6 +64,9 @@ struct Connection::Packer {
   };
   std::unique_ptr<ZSTD_CCtx, Free> context{ZSTD_createCCtx()};
   std::string packed;
+  // Texts that came more than once, as plans do, so that they are compared without unpacking.
+  std::array<std::pair<std::string, Hash>, 8> repeated;
+  std::size_t next = 0;
 };
 
 Connection::Connection(SQLite::Database database, std::filesystem::path file)
@@ -69,19 +75,61 @@ Connection::Connection(SQLite::Database database, std::filesystem::path file)
 Connection::~Connection() = default;
 
 Connection::Transaction::Transaction(Connection& connection) : connection_(connection) {
-  Query(connection, "BEGIN IMMEDIATE").Run();
+  connection.Begin();
 }
 
 Connection::Transaction::~Transaction() {
-  // SQLite ends a transaction by itself after a commit and after some errors.
-  if (sqlite3_get_autocommit(connection_.database_.getHandle()) != 0) return;
+  if (!committed_) ++connection_.rollbacks_;
+  connection_.RollBack();
+}
+
+void Connection::Transaction::Commit() {
+  connection_.Commit();
+  committed_ = true;
+}
+
+Connection::Savepoint::Savepoint(Connection& connection) : connection_(connection) {
+  Query(connection, "SAVEPOINT transition").Run();
+}
+
+Connection::Savepoint::~Savepoint() {
+  if (released_) return;
+  ++connection_.rollbacks_;
+  if (!connection_.open()) return;
   try {
-    Query(connection_, "ROLLBACK").Run();
-  } catch (const SQLite::Exception&) {  // what made it fail is already on its way up
+    Query(connection_, "ROLLBACK TO transition").Run();
+    Query(connection_, "RELEASE transition").Run();
+  } catch (const SQLite::Exception&) {  // half a transition must not be committed
+    connection_.RollBack();
   }
 }
 
+void Connection::Savepoint::Release() {
+  Query(connection_, "RELEASE transition").Run();
+  released_ = true;
+}
+
+// SQLite ends a transaction by itself after a commit and after some errors.
+bool Connection::open() const { return sqlite3_get_autocommit(database_.getHandle()) == 0; }
+
+void Connection::Begin() { Query(*this, "BEGIN IMMEDIATE").Run(); }
+
 void Connection::Commit() { Query(*this, "COMMIT").Run(); }
+
+Status Connection::CommitOpen() {
+  Status done = Guard([this] { Commit(); });
+  if (!done) RollBack();
+  return done;
+}
+
+void Connection::RollBack() {
+  if (!open()) return;
+  ++rollbacks_;
+  try {
+    Query(*this, "ROLLBACK").Run();
+  } catch (const SQLite::Exception&) {  // what made it fail is already on its way up
+  }
+}
 
 std::string_view Connection::Pack(std::string_view text) {
   if (!packer_->context) Throw(ErrorCode::kResource, "out of memory for zstd");
@@ -93,6 +141,21 @@ std::string_view Connection::Pack(std::string_view text) {
     Throw(ErrorCode::kInternal, fmt::format("zstd: {}", ZSTD_getErrorName(size)));
   }
   return {packer_->packed.data(), size};
+}
+
+std::optional<Hash> Connection::Repeated(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  for (const auto& [known, hash] : packer_->repeated) {
+    if (known != text) continue;
+    // The transition that stored it may have been taken back.
+    if (Query(*this, "SELECT 1 FROM texts WHERE hash = ?", hash).Step()) return hash;
+  }
+  return std::nullopt;
+}
+
+void Connection::Repeat(std::string_view text, const Hash& hash) {
+  if (text.size() > kRepeated) return;
+  packer_->repeated[packer_->next++ % packer_->repeated.size()] = {std::string(text), hash};
 }
 
 void Throw(ErrorCode code, std::string message) {
@@ -177,6 +240,7 @@ Hash PutText(Connection& connection, std::string_view text) {
                                                 "(limit {} bytes)",
                                                 text.size(), kTextLimit));
   }
+  if (const std::optional<Hash> known = connection.Repeated(text)) return *known;
   const Hash hash = HashText(text);
   {
     Query found(connection, "SELECT 1 FROM texts WHERE hash = ?", hash);
@@ -185,6 +249,7 @@ Hash PutText(Connection& connection, std::string_view text) {
       if (GetText(connection, hash) != text) {
         Throw(ErrorCode::kInternal, "two different texts have the hash " + hash.Hex());
       }
+      connection.Repeat(text, hash);
       return hash;
     }
   }

@@ -7,12 +7,12 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
@@ -67,20 +67,47 @@ class Connection {
   template <typename F>
   auto Transact(F&& body) -> Result<std::invoke_result_t<F>> {
     return Guard([&]() -> std::invoke_result_t<F> {
-      const Transaction transaction(*this);
+      Transaction transaction(*this);
       if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
         body();
-        Commit();
+        transaction.Commit();
       } else {
         auto result = body();
-        Commit();
+        transaction.Commit();
         return result;
       }
     });
   }
 
+  // As Guard, inside the open transaction, which it begins when there is none. When `body` fails,
+  // what it wrote is taken back and the transaction stays open, unless SQLite gave all of it up.
+  template <typename F>
+  auto Join(F&& body) -> Result<std::invoke_result_t<F>> {
+    return Guard([&]() -> std::invoke_result_t<F> {
+      if (!open()) Begin();
+      Savepoint savepoint(*this);
+      if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
+        body();
+        savepoint.Release();
+      } else {
+        auto result = body();
+        savepoint.Release();
+        return result;
+      }
+    });
+  }
+  bool open() const;  // a transaction is
+  // How often something that was written has been taken back.
+  std::uint64_t rollbacks() const { return rollbacks_; }
+  // Rolled back when it fails. REQUIRES: open().
+  Status CommitOpen();
+
   // Compressed with zstd, by one context for all texts. Valid until the next call. Throws.
   std::string_view Pack(std::string_view text);
+  // For PutText: the hash of a text that is known to be stored, by comparing it with the last ones
+  // that came again. Throws.
+  std::optional<Hash> Repeated(std::string_view text);
+  void Repeat(std::string_view text, const Hash& hash);
 
  private:
   // Rolled back at its end unless it was committed.
@@ -90,17 +117,42 @@ class Connection {
     ~Transaction();
     Transaction(const Transaction&) = delete;
     Transaction& operator=(const Transaction&) = delete;
+    void Commit();
 
    private:
     Connection& connection_;
+    bool committed_ = false;
+  };
+  // Taken back at its end unless it was released.
+  class Savepoint {
+   public:
+    explicit Savepoint(Connection& connection);
+    ~Savepoint();
+    Savepoint(const Savepoint&) = delete;
+    Savepoint& operator=(const Savepoint&) = delete;
+    void Release();
+
+   private:
+    Connection& connection_;
+    bool released_ = false;
   };
   struct Packer;
+  void Begin();
   void Commit();
+  void RollBack();  // does not throw
 
   SQLite::Database database_;
   std::filesystem::path file_;
+  std::uint64_t rollbacks_ = 0;
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>()(text);
+    }
+  };
   // Keys are the program's own literals.
-  std::map<std::string, std::unique_ptr<SQLite::Statement>, std::less<>> statements_;
+  std::unordered_map<std::string, std::unique_ptr<SQLite::Statement>, TextHash, std::equal_to<>>
+      statements_;
   std::unique_ptr<Packer> packer_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 
 #include <fmt/format.h>
 #include <sqlite3.h>
@@ -11,8 +10,10 @@
 
 #include "results/ledger.h"
 #include "results/lock.h"
+#include "results/request_text.h"
 #include "results/schema.h"
 #include "results/sql.h"
+#include "results/writer.h"
 
 namespace grove::results {
 namespace {
@@ -153,29 +154,12 @@ Status CheckRunName(std::string_view name) {
                           kNameLimit));
 }
 
-std::string RequestJson(const llm::Request& request) {
-  nlohmann::ordered_json json;
-  json["role"] = llm::Name(request.role);
-  json["model"] = request.model;
-  json["messages"] = nlohmann::ordered_json::array();
-  for (const llm::Message& message : request.messages) {
-    const char* author = message.author == llm::Message::Author::kSystem ? "system"
-                         : message.author == llm::Message::Author::kUser ? "user"
-                                                                         : "assistant";
-    json["messages"].push_back({{"author", author}, {"text", message.text}});
-  }
-  json["max_tokens"] = request.max_tokens.value;
-  if (request.temperature) json["temperature"] = *request.temperature;
-  json["seed"] = request.seed;
-  json["stop"] = request.stop;
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 struct Store::Impl {
-  Impl(std::filesystem::path where, RunLock run_lock, SQLite::Database database, const Clock& time)
+  Impl(std::filesystem::path where, RunLock run_lock, SQLite::Database database, const Clock& time,
+       const StoreOptions& options)
       : folder(std::move(where)),
         lock(std::move(run_lock)),
-        connection(std::move(database), folder / "run.db"),
+        writer(std::move(database), folder / "run.db", options.linger),
         clock(time),
         meter(time) {}
 
@@ -186,16 +170,20 @@ struct Store::Impl {
 
   template <typename F>
   auto Transact(F&& body) {
-    const std::lock_guard guard(mutex);
-    return connection.Transact([&] { return body(connection); });
+    return writer.Transact(std::forward<F>(body));
+  }
+  template <typename F>
+  auto Join(F&& body) {
+    return writer.Join(std::forward<F>(body));
   }
 
   const std::filesystem::path folder;
   RunLock lock;  // given up after the connection is closed
-  std::mutex mutex;
-  Connection connection;  // GUARDED_BY(mutex)
+  Writer writer;
   const Clock& clock;
-  LedgerWriter meter;  // GUARDED_BY(mutex)
+  // Used inside of the writer's transitions only.
+  LedgerWriter meter;
+  RequestTexts requests;
 };
 
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -219,7 +207,8 @@ Result<std::unique_ptr<Store::Impl>> Store::Impl::Make(const std::filesystem::pa
     if (Status migrated = Migrate(database, Migrations()); !migrated) {
       return Fail(migrated.error(), file.string());
     }
-    auto impl = std::make_unique<Impl>(folder, *std::move(lock), std::move(database), clock);
+    auto impl =
+        std::make_unique<Impl>(folder, *std::move(lock), std::move(database), clock, options);
     const Status stored = impl->Transact([&](Connection& c) {
       if (Query(c, "SELECT 1 FROM run").Step()) {
         Throw(ErrorCode::kInvalidInput,
@@ -312,8 +301,8 @@ Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& runs, st
       return Fail(ErrorCode::kNotFound,
                   fmt::format("run '{}' was killed before it began; start it again", name));
     }
-    return std::unique_ptr<Store>(
-        new Store(std::make_unique<Impl>(folder, *std::move(lock), std::move(database), clock)));
+    return std::unique_ptr<Store>(new Store(
+        std::make_unique<Impl>(folder, *std::move(lock), std::move(database), clock, options)));
   } catch (const SQLite::Exception& e) {
     return Fail(ToError(e, file));
   } catch (const StoreException& e) {
@@ -431,7 +420,7 @@ Result<CandidateId> Store::RecordSeed(const ProgramDraft& program) {
 
 Result<std::vector<IdeaId>> Store::RecordIdeas(RoundId round, CandidateId parent, CallId call,
                                                std::span<const IdeaDraft> ideas) {
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     int round_number = 0;
     int next = 1;
     {
@@ -470,7 +459,7 @@ Result<std::vector<IdeaId>> Store::RecordIdeas(RoundId round, CandidateId parent
 }
 
 Result<CandidateId> Store::RequestCandidate(IdeaId idea, int branch) {
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     if (branch < 1 || branch >= kBranches) {
       Throw(ErrorCode::kInternal, fmt::format("branches are counted from 1 to {}", kBranches - 1));
     }
@@ -490,7 +479,7 @@ Result<CandidateId> Store::RequestCandidate(IdeaId idea, int branch) {
 }
 
 Result<bool> Store::ReceiveProgram(CandidateId candidate, const ProgramDraft& program) {
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     {
       Query row(c, "SELECT status, turn FROM candidates WHERE id = ?", candidate);
       if (!row.Step()) {
@@ -512,7 +501,7 @@ Result<bool> Store::ReceiveProgram(CandidateId candidate, const ProgramDraft& pr
 
 Result<bool> Store::RecordAttempt(CandidateId candidate, const ProgramDraft& program,
                                   const eval::Verdict& v, const std::string& report) {
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     {
       Query row(c, "SELECT 1 FROM attempts WHERE candidate = ? AND turn = ?", candidate,
                 program.turn);
@@ -529,7 +518,7 @@ Result<bool> Store::RecordAttempt(CandidateId candidate, const ProgramDraft& pro
 
 Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
                                   std::span<const Amount> cost) {
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     std::string name;
     {
       Query row(c, "SELECT status, name FROM candidates WHERE id = ?", candidate);
@@ -558,7 +547,7 @@ Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& ev
 }
 
 Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     std::string name;
     {
       Query row(c, "SELECT status, name FROM candidates WHERE id = ?", to);
@@ -631,33 +620,39 @@ Result<CallRow> Store::BeginCall(const CallKey& key, const llm::Request& request
     const WallTime now = impl_->clock.WallTime();
     const std::optional<CallRow> old = FindCallRow(c, key);
     if (old && old->status == CallStatus::kAnswered) return *old;
-    const Hash text = PutText(c, RequestJson(request));
-    const int attempt = old ? old->attempts + 1 : 1;
+    CallRow row;
+    row.key = key;
+    row.model = request.model;
+    row.request = impl_->requests.Put(c, request);
+    row.attempts = old ? old->attempts + 1 : 1;
+    row.asked = now;
+    const auto seed = static_cast<std::int64_t>(request.seed);
     if (old) {
+      row.id = old->id;
       impl_->meter.SettleCall(c, *old, {});
       Query(c,
-            "UPDATE calls SET model = ?, request = ?, status = ?, error = '', attempts = ?, "
-            "asked_us = ?, ended_us = NULL WHERE id = ?",
-            request.model, text, CallStatus::kPending, attempt, now, old->id)
+            "UPDATE calls SET model = ?, request = ?, seed = ?, status = ?, error = '', "
+            "attempts = ?, asked_us = ?, ended_us = NULL WHERE id = ?",
+            row.model, row.request, seed, row.status, row.attempts, now, row.id)
           .Run();
     } else {
       Query(c,
             "INSERT INTO calls (role, round_number, parent_place, idea_number, branch, turn, "
-            "model, request, status, error, attempts, asked_us) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '', 1, ?)",
-            key.role, key.round, key.parent, key.idea, key.branch, key.turn, request.model, text,
-            CallStatus::kPending, now)
+            "model, request, seed, status, error, attempts, asked_us) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 1, ?)",
+            key.role, key.round, key.parent, key.idea, key.branch, key.turn, row.model, row.request,
+            seed, row.status, now)
           .Run();
+      row.id = CallId(c.database().getLastInsertRowid());
     }
-    CallRow row = FindCallRow(c, key).value();
-    impl_->meter.Reserve(c, LedgerKey(key, attempt), reserve, {key.round, key.idea, row.id},
+    impl_->meter.Reserve(c, LedgerKey(key, row.attempts), reserve, {key.round, key.idea, row.id},
                          limits);
     return row;
   });
 }
 
 Result<bool> Store::AnswerCall(CallId call, const llm::Reply& reply, std::span<const Amount> cost) {
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     const CallRow row = NeedCall(c, call);
     if (row.status == CallStatus::kAnswered) return false;
     const WallTime now = impl_->clock.WallTime();
@@ -688,13 +683,11 @@ Status Store::FailCall(CallId call, std::string_view error, std::span<const Amou
 }
 
 Result<std::optional<llm::Reply>> Store::FindReply(const CallKey& key) {
-  const std::lock_guard guard(impl_->mutex);
-  return impl_->connection.Guard([&] { return ReplyByKey(impl_->connection, key); });
+  return impl_->writer.Read([&](Connection& c) { return ReplyByKey(c, key); });
 }
 
 Result<std::optional<llm::Reply>> Store::FindReplyTo(const Hash& request, int skip) {
-  const std::lock_guard guard(impl_->mutex);
-  return impl_->connection.Guard([&] { return ReplyByRequest(impl_->connection, request, skip); });
+  return impl_->writer.Read([&](Connection& c) { return ReplyByRequest(c, request, skip); });
 }
 
 Result<CallRow> Store::RenewCall(CallId call, std::span<const Amount> reserve,
@@ -721,8 +714,16 @@ Result<bool> Store::Reserve(std::string_view key, const Amount& amount) {
 
 Result<bool> Store::Reserve(std::string_view key, std::span<const Amount> amounts,
                             const LedgerScope& scope, std::span<const LedgerLimit> limits) {
-  return impl_->Transact(
-      [&](Connection& c) { return impl_->meter.Reserve(c, key, amounts, scope, limits); });
+  const auto reserve = [&](Connection& c) {
+    return impl_->meter.Reserve(c, key, amounts, scope, limits);
+  };
+  // Of what nobody bounds and no GPU is held for, a kill loses nothing but the count.
+  const bool matters = std::any_of(amounts.begin(), amounts.end(), [&](const Amount& amount) {
+    return amount.kind == LedgerKind::kGpuSeconds ||
+           std::any_of(limits.begin(), limits.end(),
+                       [&](const LedgerLimit& limit) { return limit.kind == amount.kind; });
+  });
+  return matters ? impl_->Transact(reserve) : impl_->Join(reserve);
 }
 
 Result<bool> Store::Settle(std::string_view key, const Amount& amount) {
@@ -730,19 +731,17 @@ Result<bool> Store::Settle(std::string_view key, const Amount& amount) {
 }
 
 Status Store::SettleAll(std::string_view key, std::span<const Amount> cost) {
-  return impl_->Transact([&](Connection& c) { impl_->meter.SettleAll(c, std::string(key), cost); });
+  return impl_->Join([&](Connection& c) { impl_->meter.SettleAll(c, std::string(key), cost); });
 }
 
 Result<int> Store::SettleOpen() {
-  return impl_->Transact([&](Connection& c) {
-    return Query(c, "UPDATE ledger SET settled = reserved WHERE settled IS NULL").Run();
-  });
+  return impl_->Transact([&](Connection& c) { return impl_->meter.SettleOpen(c); });
 }
 
 Result<std::vector<LimitState>> Store::LimitStates(const LedgerScope& scope,
                                                    std::span<const LedgerLimit> limits) {
   if (limits.empty()) return std::vector<LimitState>();
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     // Time passes without anybody writing it down; what is refused for it must be seen here too.
     for (const LedgerLimit& limit : limits) {
       if (limit.kind == LedgerKind::kSeconds) {
@@ -757,10 +756,8 @@ Result<std::vector<LimitState>> Store::LimitStates(const LedgerScope& scope,
 }
 
 Result<LedgerTotal> Store::Total(LedgerKind kind) {
-  const std::lock_guard guard(impl_->mutex);
-  return impl_->connection.Guard([&] {
-    const LimitState state =
-        impl_->meter.StateOf(impl_->connection, {kind, LedgerSpan::kRun, 0}, {});
+  return impl_->writer.Read([&](Connection& c) {
+    const LimitState state = impl_->meter.StateOf(c, {kind, LedgerSpan::kRun, 0}, {});
     return LedgerTotal{state.settled, state.reserved};
   });
 }
@@ -771,15 +768,13 @@ Status Store::SetConfig(std::string_view config) {
 }
 
 Result<RunData> Store::Load() {
-  const std::lock_guard guard(impl_->mutex);
-  auto data = impl_->connection.Guard([&] { return LoadAll(impl_->connection); });
+  auto data = impl_->writer.ReadApart([](Connection& c) { return LoadAll(c); });
   if (data) data->run.live = true;
   return data;
 }
 
 Result<std::string> Store::Text(const Hash& hash) {
-  const std::lock_guard guard(impl_->mutex);
-  return impl_->connection.Guard([&] { return GetText(impl_->connection, hash); });
+  return impl_->writer.Read([&](Connection& c) { return GetText(c, hash); });
 }
 
 }  // namespace grove::results

@@ -9,15 +9,25 @@
 // evaluated is not evaluated again.
 //
 // Durability. WAL with synchronous=FULL: a transaction that returned has reached the disk, so that
-// a node that loses power loses no reply that was paid for. It costs one fsync per transition,
+// a node that loses power loses no reply that was paid for. It costs one fsync per transaction,
 // which is little beside a model call or an evaluation (docs/store.md has figures).
 //
+// Shared transactions (StoreOptions::linger). What leaves the process, or allows something to leave
+// it, is on the disk before the function returns: BeginCall, RenewCall, FailCall, Reserve, and all
+// that is not named here. What only keeps what came (RecordIdeas, RequestCandidate,
+// ReceiveProgram, RecordAttempt, RecordVerdict, MoveVerdict, AnswerCall, SettleAll, LimitStates,
+// and Reserve of what is neither limited nor a GPU's) may wait for it, at most the linger. The
+// order is kept, so a kill leaves the run as it was at most a linger before; what a search did
+// since then it does again, from replies that are stored, and a reply that came within that linger
+// is asked again, as one that came an instant after the kill.
+//
 // Errors. kResource (disk full, read-only folder, quota): nothing of the transition is stored, the
-// run is as it was. kUnavailable: another process writes the run. kNotFound: no such row.
-// kInternal: a damaged file, or a transition that breaks a rule of the schema (a bug of the
-// caller).
+// run is as it was; with a linger, nothing can be stored until the run is opened again.
+// kUnavailable: another process writes the run. kNotFound: no such row. kInternal: a damaged file,
+// or a transition that breaks a rule of the schema (a bug of the caller).
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -102,18 +112,21 @@ struct StoreOptions {
   // transitions, never the file.
   bool survive_power_loss = true;
   int busy_timeout_ms = 5000;  // to wait for another program (an sqlite3 shell) that holds the file
+  // How long a transition may wait for others to be committed with it. 0 = none waits.
+  std::chrono::milliseconds linger{0};
 };
 
 // kInvalidInput for what cannot be a run's name (empty, too long, path separators, leading '.').
 Status CheckRunName(std::string_view name);
 // The message of a duplicate's verdict: "the same program as r1.i2.b1".
 std::string DuplicateMessage(std::string_view of);
-// The request as stored: JSON with model, messages, limits and seed, keys in a fixed order. Invalid
-// UTF-8 is replaced. Its HashText is CallRow::request.
+// The request as stored: JSON with model, messages and limits, keys in a fixed order; not its seed,
+// so that the branches of an idea share one text. Invalid UTF-8 is replaced. Its HashText is
+// CallRow::request. (Runs of earlier versions have "seed" in it.)
 std::string RequestJson(const llm::Request& request);
 
 // The writer. Thread-safe: any thread may call anything, transitions are serialised inside. Holds
-// the run's lock until it is destroyed. `clock` must outlive it.
+// the run's lock until it is destroyed, which commits what lingers. `clock` must outlive it.
 class Store {
  public:
   // Makes `runs`/NAME/run.db with status kRunning. kInvalidInput for a bad name and when the run

@@ -218,7 +218,8 @@ class TreeWriter {
                 {fmt::format("{}/{} compiled, {}/{} correct", credit.compiled, credit.candidates,
                              credit.correct, credit.candidates),
                  kPlain, 1},
-                {BestOf(credit), kGreen, 2}});
+                {BestOf(credit), kGreen, 2},
+                {SpreadOf(credit), kDim, 3}});
     if (options_.depth < 3) return;
     std::vector<const CandidateRow*> shown;
     for (const CandidateRow* candidate : siblings) {
@@ -279,6 +280,13 @@ class TreeWriter {
     const auto gain = SpeedUp(*seed_, candidate);
     return gain ? FormatRatio(*gain) + " seed" : std::string();
   }
+  // What the implementation alone decides.
+  static std::string SpreadOf(const IdeaCredit& credit) {
+    if (credit.correct < 2 || !credit.median || !credit.worst) return "";
+    return fmt::format("median {}, worst {}", FormatTime(*credit.median),
+                       FormatTime(*credit.worst));
+  }
+
   std::string BestOf(const IdeaCredit& credit) const {
     return credit.best == nullptr ? std::string() : "best " + Score(*credit.best);
   }

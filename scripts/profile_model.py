@@ -4,12 +4,13 @@
     profile_model.py MODEL --output trace.json.gz [--steps 4] [--device cuda] [--dtype f16] ...
 
 Writes the Chrome trace of torch.profiler over the steps, with input shapes, each marked as a
-ProfilerStep so that the first is left out as warm-up. On a machine with no GPU the trace has no
-kernels, and this says so: `grove rank` counts kernels only. scripts/model_source.py says how models
+ProfilerStep so that the first is left out as warm-up. On a machine with no GPU the trace has
+operations and no kernels, and this says so: `grove rank --cpu` ranks those. scripts/model_source.py says how models
 are named.
 """
 import argparse
 import gzip
+import json
 import os
 import shutil
 import sys
@@ -19,6 +20,22 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 import model_source
+
+
+def write_operations(profiler, file):
+    """The trace of a build without Kineto (Debian's), whose own lacks the shapes."""
+    events, step, end = [], 0, 0
+    for event in sorted(profiler.events(), key=lambda e: (e.time_range.start, -e.time_range.end)):
+        time = {"ph": "X", "pid": 1, "tid": event.thread, "ts": event.time_range.start,
+                "dur": event.time_range.end - event.time_range.start}
+        if event.name.startswith("ProfilerStep"):
+            events.append({**time, "cat": "user_annotation", "name": f"ProfilerStep#{step}"})
+            step, end = step + 1, event.time_range.end
+        elif event.time_range.start < end:  # what is outside of a step is the profiler's own
+            events.append({**time, "cat": "cpu_op", "name": event.name,
+                           "args": {"External id": event.id, "Input Dims": event.input_shapes}})
+    with open(file, "w", encoding="utf-8") as stream:
+        json.dump({"traceEvents": events}, stream)
 
 
 def main():
@@ -45,7 +62,10 @@ def main():
     handle, aside = tempfile.mkstemp(suffix=".json", dir=folder)
     os.close(handle)
     try:
-        profiler.export_chrome_trace(aside)
+        if cuda or torch.autograd.kineto_available():
+            profiler.export_chrome_trace(aside)
+        else:
+            write_operations(profiler, aside)
         if options.output.endswith(".gz"):
             with open(aside, "rb") as plain, gzip.open(aside + ".gz", "wb") as packed:
                 shutil.copyfileobj(plain, packed)
@@ -59,7 +79,8 @@ def main():
     kernels = sum(1 for event in profiler.events() if event.device_type != torch.autograd.DeviceType.CPU)
     print(f"wrote {options.output}: {max(2, options.steps)} steps on {options.device}")
     if kernels == 0:
-        print("no kernel ran on a GPU: the trace has operations and shapes, and no times of kernels")
+        print("no kernel ran on a GPU: the trace has operations and shapes, and no times of kernels\n"
+              f"next: grove rank --cpu {options.output}")
     else:
         print(f"next: grove rank {options.output}")
 

@@ -316,6 +316,15 @@ std::vector<results::LedgerLimit> LimitsOf(std::span<const TaskStanding> standin
   return limits;
 }
 
+std::vector<SharedBudget> BudgetsOf(std::span<const TaskStanding> standings,
+                                    const BatchSpec& spec) {
+  std::vector<SharedBudget> budgets;
+  for (const results::LedgerLimit& limit : SharedLimits(spec)) {
+    budgets.push_back({limit, PaidByAll(standings, limit.kind)});
+  }
+  return budgets;
+}
+
 std::optional<std::size_t> NextTask(std::span<const TaskStanding> standings,
                                     const BatchSpec& spec) {
   double costs = 0;

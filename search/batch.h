@@ -97,6 +97,13 @@ Expectation Expect(const TaskStanding& standing, double typical_cost);
 std::vector<results::LedgerLimit> LimitsOf(std::span<const TaskStanding> standings,
                                            const BatchSpec& spec, std::size_t next);
 
+// What all tasks may spend together, and what they have spent or reserved of it.
+struct SharedBudget {
+  results::LedgerLimit limit;
+  double spent = 0;
+};
+std::vector<SharedBudget> BudgetsOf(std::span<const TaskStanding> standings, const BatchSpec& spec);
+
 // Index of the task whose round is next; none when all have ended or the budget is spent.
 // Ties go to the first.
 std::optional<std::size_t> NextTask(std::span<const TaskStanding> standings, const BatchSpec& spec);

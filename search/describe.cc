@@ -92,6 +92,10 @@ constexpr std::string_view kLeastMargins = "least margins to the gates";
 
 // The check that came nearest to what is allowed; where a checker decides, its margins.
 std::string DescribeError(const results::EvaluationRow& evaluation) {
+  // A checker's verdict says the least margin of each gate and in which case.
+  if (evaluation.verdict.passed() && evaluation.verdict.message.starts_with(kLeastMargins)) {
+    return evaluation.verdict.message;
+  }
   const results::StageRow* nearest = nullptr;
   for (const results::StageRow& stage : evaluation.stages) {
     if (!(stage.tolerance > 0)) continue;
@@ -105,10 +109,6 @@ std::string DescribeError(const results::EvaluationRow& evaluation) {
         "{:.2g} of {:.2g} in {} {})",
         100 * nearest->error / nearest->tolerance, nearest->error, nearest->tolerance,
         eval::Name(nearest->stage), nearest->case_name);
-  }
-  // A checker's verdict says the least margin of each gate and in which case.
-  if (evaluation.verdict.passed() && evaluation.verdict.message.starts_with(kLeastMargins)) {
-    return evaluation.verdict.message;
   }
   return {};
 }

@@ -8,10 +8,14 @@
 namespace grove::search {
 namespace {
 
-// The hash of a stored request without what the ledger may have changed.
+// The hash of a stored request without what the ledger may have changed, and without the seed that
+// runs of earlier versions have in it: which of its samples is meant, the key says.
 Hash QuestionOf(const std::string& request) {
   auto json = nlohmann::ordered_json::parse(request, nullptr, false);
-  if (json.is_object()) json.erase("max_tokens");
+  if (json.is_object()) {
+    json.erase("max_tokens");
+    json.erase("seed");
+  }
   return HashText(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -43,8 +47,14 @@ Result<std::optional<llm::Reply>> Recording::Find(const results::CallKey& key,
     return reader_->FindReply(key);
   }
   const auto& keys = found->second;
-  const bool same = std::find(keys.begin(), keys.end(), key) != keys.end();
-  return reader_->FindReply(same ? key : keys.front());
+  auto chosen = std::find(keys.begin(), keys.end(), key);
+  // A sample's seed follows from its branch and turn.
+  if (chosen == keys.end()) {
+    chosen = std::find_if(keys.begin(), keys.end(), [&](const results::CallKey& other) {
+      return other.branch == key.branch && other.turn == key.turn;
+    });
+  }
+  return reader_->FindReply(chosen != keys.end() ? *chosen : keys.front());
 }
 
 }  // namespace grove::search

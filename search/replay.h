@@ -21,9 +21,10 @@ class Recording {
   static Result<std::unique_ptr<Recording>> Open(const std::filesystem::path& run, bool keys_count);
 
   // The recorded reply to `request`: to exactly this question (its limit on the reply apart, which
-  // a budget may have shrunk) under this key, else under the first key that asked it; else, when
-  // keys count, what was answered under this key, since measured times differ from run to run and
-  // stand in the prompts. None when it was not recorded.
+  // a budget may have shrunk) under this key, else under the first key of the same branch and turn,
+  // else under the first that asked it; else, when keys count, what was answered under this key,
+  // since measured times differ from run to run and stand in the prompts. None when it was not
+  // recorded.
   Result<std::optional<llm::Reply>> Find(const results::CallKey& key, const llm::Request& request);
 
  private:

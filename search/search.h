@@ -7,6 +7,7 @@
 // numbers follow the place in the frontier, never the order in which things finish.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -26,6 +27,10 @@ namespace grove::search {
 
 class Elsewhere;
 class Steering;
+
+// How long the store of a live search may keep a transition for others to be committed with it
+// (results/store.h). Short beside any reply, long beside a transition.
+inline constexpr std::chrono::milliseconds kLinger{5};
 
 // Everything a search works with; borrowed, must outlive it.
 struct SearchParts {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <streambuf>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -59,7 +60,7 @@ class GzipBuffer : public std::streambuf {
 struct RawEvent {
   std::string phase, category, name;
   std::optional<double> time_us, duration_us;
-  std::int64_t device = 0;
+  std::int64_t device = 0, thread = 0;
   std::optional<std::int64_t> external_id;
   std::string shapes, types;
   LaunchShape shape;
@@ -68,7 +69,7 @@ struct RawEvent {
 // Follows the text with a stack of keys; builds one event at a time and a little of the rest.
 class Handler : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Handler(Builder& builder) : builder_(builder) {}
+  Handler(Builder& builder, Counted counted) : builder_(builder), counted_(counted) {}
 
   std::int64_t events() const { return events_; }
   bool saw_list() const { return saw_list_; }
@@ -170,6 +171,28 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
 
+  // Makes events of the operations that no other one on their thread encloses.
+  void CountOperations() {
+    std::sort(host_.begin(), host_.end(), [](const HostOperation& a, const HostOperation& b) {
+      return std::tuple(a.thread, a.start_ns, -a.duration_ns) <
+             std::tuple(b.thread, b.start_ns, -b.duration_ns);
+    });
+    Profile& profile = builder_.profile();
+    const HostOperation* outer = nullptr;
+    for (const HostOperation& operation : host_) {
+      if (outer != nullptr && outer->thread == operation.thread &&
+          operation.start_ns < outer->start_ns + std::max<std::int64_t>(outer->duration_ns, 1)) {
+        continue;
+      }
+      outer = &operation;
+      const std::string name = profile.operations[operation.operation].name;
+      profile.events.push_back({operation.start_ns, operation.duration_ns,
+                                builder_.KernelIndex({name, {}, Kernel::Kind::kKernel}),
+                                operation.operation, 0});
+    }
+    profile.on_cpu = true;
+  }
+
   // Kernels whose operation came later in the file.
   void Link() {
     for (const auto& [index, external_id] : pending_) {
@@ -184,6 +207,11 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
+  struct HostOperation {
+    std::int64_t thread = 0, start_ns = 0, duration_ns = 0;
+    std::uint32_t operation = 0;
+  };
+
   static std::string Short(const std::string& text) { return text.substr(0, kMaxText); }
 
   bool TooDeep() {
@@ -238,6 +266,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
         if (key_ == "ts") event_.time_us = value;
         if (key_ == "dur") event_.duration_us = value;
         if (key_ == "pid") event_.device = whole();
+        if (key_ == "tid") event_.thread = whole();
       } else if (depth_ == event_depth_ + 1) {
         if (key_ == "External id" || key_ == "external id") event_.external_id = whole();
         if (key_ == "device") event_.device = whole();
@@ -284,6 +313,10 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     }
     const std::string_view category = event_.category;
     if (category == "cpu_op" || category == "Operator") {
+      if (counted_ == Counted::kOperations) {
+        host_.push_back({event_.thread, start_ns, static_cast<std::int64_t>(std::llround(length)),
+                         builder_.OperationIndex({event_.name, event_.shapes, event_.types})});
+      }
       if (event_.external_id) {
         by_external_id_[*event_.external_id] =
             builder_.OperationIndex({event_.name, event_.shapes, event_.types});
@@ -302,6 +335,8 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   Builder& builder_;
+  const Counted counted_;
+  std::vector<HostOperation> host_;  // kOperations only
   RawEvent event_;
   std::string key_, array_key_;
   std::vector<std::int64_t> numbers_;
@@ -318,14 +353,14 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-Result<Profile> ReadChromeTrace(const std::filesystem::path& file) {
+Result<Profile> ReadChromeTrace(const std::filesystem::path& file, Counted counted) {
   GzipBuffer buffer(file);
   if (!buffer.open()) {
     return Fail(ErrorCode::kNotFound, fmt::format("{}: cannot be opened", file.string()));
   }
   std::istream stream(&buffer);
   Builder builder;
-  Handler handler(builder);
+  Handler handler(builder, counted);
   const bool read = nlohmann::json::sax_parse(stream, &handler);
   if (const std::string broken = buffer.error(); !broken.empty()) {
     return Fail(ErrorCode::kInvalidInput,
@@ -344,6 +379,15 @@ Result<Profile> ReadChromeTrace(const std::filesystem::path& file) {
                             file.string()));
   }
   handler.Link();
+  if (counted == Counted::kOperations) {
+    if (!builder.profile().events.empty()) {
+      return Fail(ErrorCode::kInvalidInput,
+                  fmt::format("{}: it holds {} kernels of a GPU, which say more than operations on "
+                              "the CPU: rank it without --cpu",
+                              file.string(), builder.profile().events.size()));
+    }
+    handler.CountOperations();
+  }
   return std::move(builder.profile());
 }
 

@@ -16,12 +16,16 @@ bool LooksLikeSqlite(const std::filesystem::path& file) {
          std::string_view("SQLite format 3\0", 16);
 }
 
-Result<Profile> ReadProfile(const std::filesystem::path& file) {
+Result<Profile> ReadProfile(const std::filesystem::path& file, Counted counted) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) {
     return Fail(ErrorCode::kNotFound, fmt::format("{}: no such file", file.string()));
   }
-  return LooksLikeSqlite(file) ? ReadNsysExport(file) : ReadChromeTrace(file);
+  if (!LooksLikeSqlite(file)) return ReadChromeTrace(file, counted);
+  if (counted == Counted::kKernels) return ReadNsysExport(file);
+  return Fail(
+      ErrorCode::kInvalidInput,
+      fmt::format("{}: an nsys export holds no operations, only what ran on a GPU", file.string()));
 }
 
 }  // namespace grove::profile

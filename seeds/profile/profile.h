@@ -57,16 +57,23 @@ struct Profile {
   // Steps of the training or inference loop as marked in the profile: start times, ascending.
   std::vector<std::int64_t> steps_ns;
   std::string gpu;                              // name, when the profile says
+  bool on_cpu = false;                          // the events are operations (Counted)
   std::map<std::string, std::int64_t> unknown;  // events of categories that are not counted
 };
 
+// What the events of a profile are. kOperations, for a profile that was made without a GPU: the
+// outermost operations of the framework, by the time that each took on the CPU; each is its own
+// kernel.
+enum class Counted { kKernels, kOperations };
+
 // By the file's content, not its name. kNotFound: no such file; kInvalidInput: neither format, cut
-// off, a table or column missing, or nothing ran on a GPU; the message names file and place.
-Result<Profile> ReadProfile(const std::filesystem::path& file);
+// off, a table or column missing, nothing ran on a GPU, or (kOperations) something did; the message
+// names file and place.
+Result<Profile> ReadProfile(const std::filesystem::path& file, Counted counted = Counted::kKernels);
 
 // The two readers. `LooksLikeSqlite` reads the first bytes.
 bool LooksLikeSqlite(const std::filesystem::path& file);
-Result<Profile> ReadChromeTrace(const std::filesystem::path& file);
+Result<Profile> ReadChromeTrace(const std::filesystem::path& file, Counted counted);
 Result<Profile> ReadNsysExport(const std::filesystem::path& file);
 
 }  // namespace grove::profile

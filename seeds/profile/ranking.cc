@@ -42,7 +42,7 @@ struct Bucket {
   bool guessed = false;
 };
 
-void Finish(Group& group, Bucket& bucket, double whole, const RankOptions& options) {
+void Finish(Group& group, Bucket& bucket, double whole, bool on_cpu, const RankOptions& options) {
   auto& times = bucket.times_ns;
   group.count = static_cast<std::int64_t>(times.size());
   group.total = Nanoseconds(bucket.total);
@@ -59,7 +59,7 @@ void Finish(Group& group, Bucket& bucket, double whole, const RankOptions& optio
   group.stable = group.count >= 3;
   group.example = bucket.longest;
   group.task = std::move(bucket.task);
-  if (group.task && group.task->flops > 0 && group.task->bytes > 0) {
+  if (!on_cpu && group.task && group.task->flops > 0 && group.task->bytes > 0) {
     const bool narrow = group.task->type == "fp16" || group.task->type == "bf16";
     const double compute =
         group.task->flops / (narrow ? options.peak_flops : options.peak_fp32_flops);
@@ -78,6 +78,7 @@ Result<Ranking> Rank(const std::vector<Profile>& profiles, const RankOptions& op
   double whole = 0;
   for (const Profile& profile : profiles) {
     if (ranking.gpu.empty()) ranking.gpu = profile.gpu;
+    ranking.on_cpu = ranking.on_cpu || profile.on_cpu;
     for (const auto& [category, count] : profile.unknown) unknown[category] += count;
     const std::int64_t begin = profile.steps_ns.size() >= 2
                                    ? profile.steps_ns[1]
@@ -132,9 +133,11 @@ Result<Ranking> Rank(const std::vector<Profile>& profiles, const RankOptions& op
     return Fail(
         ErrorCode::kInvalidInput,
         ranking.warmup > 0
-            ? "every kernel of the profile is in its first step, which is warm-up; record more"
-              " steps"
-            : "the profile holds no kernel: was it recorded with the GPU's activity?");
+            ? "all of the profile is in its first step, which is warm-up; record more steps"
+        : ranking.on_cpu
+            ? "the profile holds no operation"
+            : "the profile holds no kernel: was it recorded with the GPU's activity? (--cpu ranks "
+              "operations by their time on the CPU)");
   }
   ranking.idle_share = whole > 0 ? std::max(0.0, 1 - ranking.busy.count() / whole) : 0;
   ranking.idle_limit = 1 / (1 - std::min(ranking.idle_share, 0.999999));
@@ -142,7 +145,7 @@ Result<Ranking> Rank(const std::vector<Profile>& profiles, const RankOptions& op
     Group group;
     group.name = key.name;
     group.shapes = key.shapes;
-    Finish(group, bucket, whole, options);
+    Finish(group, bucket, whole, ranking.on_cpu, options);
     ranking.groups.push_back(std::move(group));
   }
   std::stable_sort(ranking.groups.begin(), ranking.groups.end(),

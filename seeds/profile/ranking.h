@@ -60,6 +60,7 @@ struct RankOptions {
 
 struct Ranking {
   std::string gpu;
+  bool on_cpu = false;  // of operations on the CPU: no group has a bound
   int devices = 0;
   std::int64_t events = 0, warmup = 0;  // counted; left out as warm-up
   Nanoseconds window{0}, busy{0};       // busy over all devices

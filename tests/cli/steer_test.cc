@@ -50,6 +50,8 @@ TEST_F(SteerTest, GoalsHintsStatusAndExplanationsOfARun) {
   const auto json = nlohmann::json::parse(Grove({"status", "one", "--json"}).out);
   EXPECT_TRUE(json["goals"][0]["met"].get<bool>());
   EXPECT_FALSE(json["live"].get<bool>());
+  EXPECT_EQ(json["random_seed"], 1);
+  EXPECT_THAT(Grove({"ledger", "one"}).out, HasSubstr("random seed 1"));
 
   EXPECT_EQ(Grove({"stop", "one"}).exit_code, 2);  // nobody would hear it
   EXPECT_EQ(Grove({"hint", "one", "x", "--branch", "r9.i9"}).exit_code, 2);
@@ -65,7 +67,8 @@ TEST_F(SteerTest, GoalsHintsStatusAndExplanationsOfARun) {
 TEST_F(SteerTest, ABatchSharesItsRoundsAndIsResumed) {
   std::ofstream(folder_.path() / "two.toml")
       << "rounds = 2\n[[task]]\nname = \"softmax_small\"\nweight = 0.7\n";
-  const std::vector<std::string> options = {"--ideas", "1", "--branches", "1", "--frontier", "1"};
+  const std::vector<std::string> options = {"--ideas",    "1", "--branches",           "1",
+                                            "--frontier", "1", "--budget-evaluations", "9"};
   std::vector<std::string> start = {"run", "--batch", "two.toml", "--name", "b"};
   start.insert(start.end(), options.begin(), options.end());
   const ProgramResult run = Grove(start);
@@ -75,11 +78,31 @@ TEST_F(SteerTest, ABatchSharesItsRoundsAndIsResumed) {
   ASSERT_TRUE(reader);
   EXPECT_EQ((*reader)->Load()->rounds.size(), 2U);
 
+  const ProgramResult status = Grove({"status", "b"});
+  EXPECT_THAT(status.out, HasSubstr("random seed 1"));
+  EXPECT_THAT(status.out, HasSubstr("of 9 evaluations spent"));
+  EXPECT_THAT(status.out, HasSubstr("round 2/"));
+  EXPECT_THAT(status.out, HasSubstr("100.0% of the whole's time now"));
+  const auto json = nlohmann::json::parse(Grove({"status", "b", "--json"}).out);
+  EXPECT_EQ(json["budgets"][0]["kind"], "evaluations");
+  EXPECT_EQ(json["budgets"][0]["most"], 9);
+  EXPECT_EQ(json["tasks"][0]["share_of_time_now"], 1.0);
+
   EXPECT_EQ(Grove(start).exit_code, 2);  // the name is taken
   EXPECT_EQ(Grove({"resume", "b"}).exit_code, 0);
   EXPECT_EQ((*reader)->Load()->rounds.size(), 2U);  // nothing was left to do
   EXPECT_EQ(Grove({"run", "softmax_small", "sofmax_small=2"}).exit_code, 2);
   EXPECT_EQ(Grove({"run", "softmax_small", "softmax_small=x"}).exit_code, 2);
+}
+
+// Which task has the next round follows from times that only the other machine knows.
+TEST_F(SteerTest, ABatchIsNotForAnotherMachineAndSaysWhatToDoInstead) {
+  const ProgramResult refused = Grove(
+      {"run", "softmax_small", "matmul=2", "--until", "evaluate", "--gpu", "H200", "--name", "b"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--until evaluate is for one task"));
+  EXPECT_THAT(refused.err, HasSubstr("grove run TASK --until evaluate --name NAME.TASK"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs" / "b"));
 }
 
 }  // namespace

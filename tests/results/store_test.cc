@@ -4,6 +4,9 @@
 #include <cmath>
 #include <thread>
 
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
 #include "tests/results/sample_run.h"
 
 namespace grove::results {
@@ -394,12 +397,29 @@ TEST_F(StoreTest, TheSameRequestIsReplayedInTheOrderOfItsAnswers) {
   EXPECT_EQ(store->Text(hash).value(), RequestJson(request));
 }
 
-TEST_F(StoreTest, SamplesOfOneRequestAreToldApartByItsSeed) {
-  llm::Request a = SampleRequest({});
+TEST_F(StoreTest, SamplesOfOneRequestShareItsTextAndAreToldApartByTheSeedOfTheirCall) {
+  auto store = Create("a");
+  llm::Request request = SampleRequest({});
+  const auto ask = [&](int branch, std::uint64_t seed) {
+    request.seed = seed;
+    return store->BeginCall({llm::Role::kCode, 0, 0, 0, branch, 0}, request).value().request;
+  };
+  const Hash first = ask(1, 7);
+  EXPECT_EQ(ask(2, 0xfedcba9876543210u), first);
+  request.max_tokens = request.max_tokens + Tokens(1);
+  EXPECT_NE(ask(3, 7), first);
+  SQLite::Database database((runs_ / "a" / "run.db").string(), SQLite::OPEN_READONLY);
+  SQLite::Statement seeds(database, "SELECT seed FROM calls ORDER BY branch");
+  for (const std::uint64_t seed :
+       {std::uint64_t{7}, std::uint64_t{0xfedcba9876543210u}, std::uint64_t{7}}) {
+    ASSERT_TRUE(seeds.executeStep());
+    EXPECT_EQ(static_cast<std::uint64_t>(seeds.getColumn(0).getInt64()), seed);
+  }
+}
+
+TEST_F(StoreTest, WhatIsNotUtf8InARequestIsReplaced) {
+  const llm::Request a = SampleRequest({});
   llm::Request b = a;
-  b.seed = a.seed + 1;
-  EXPECT_NE(RequestJson(a), RequestJson(b));
-  b = a;
   b.messages[1].text += "\xff\xfe";  // not UTF-8
   EXPECT_NE(RequestJson(a), RequestJson(b));
 }

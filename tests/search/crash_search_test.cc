@@ -26,7 +26,8 @@ namespace {
 Result<std::string> Answer(const llm::Request& request) {
   thread_local std::mt19937 noise{std::random_device()()};
   std::this_thread::sleep_for(std::chrono::milliseconds(noise() % 6));
-  const std::uint64_t hash = HashText(results::RequestJson(request)).low;
+  const std::uint64_t hash =
+      HashText(fmt::format("{} {}", results::RequestJson(request), request.seed)).low;
   if (request.role == llm::Role::kIdea || request.role == llm::Role::kAdviser) {
     std::string reply = "{\"ideas\": [";
     for (int i = 0; i < 4; ++i) {
@@ -69,7 +70,7 @@ class QuietObserver final : public Observer {
   testing::FakeDevice device;
   QuietObserver observer;
   testing::ScriptedClient client(Answer);
-  const results::StoreOptions options{.survive_power_loss = false};
+  const results::StoreOptions options{.survive_power_loss = false, .linger = kLinger};
   auto evaluator = eval::Evaluator::Create(task, compiler, device, {});
   auto store = results::Store::Open(runs, name, clock, options);
   if (!store && store.error().code == ErrorCode::kNotFound) {

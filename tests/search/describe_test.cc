@@ -123,7 +123,6 @@ TEST(Describe, TheErrorIsThatOfTheCheckNearestToItsLimit) {
 
 TEST(Describe, WhereACheckerDecidesItsMarginsAreSaid) {
   eval::Evaluation evaluation = Blocked();
-  for (eval::StageRecord& stage : evaluation.stages) stage.tolerance = 0;
   evaluation.verdict.message = "least margins to the gates: QtQ=I 648x (n7), A=QR 3x (n512)";
   EXPECT_EQ(FactsOf(ToRow(evaluation)).error,
             "least margins to the gates: QtQ=I 648x (n7), A=QR 3x (n512)");

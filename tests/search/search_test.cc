@@ -314,7 +314,7 @@ TEST_F(SearchTest, AStoppedRunGoesOnWithoutAskingAgain) {
   EXPECT_EQ(Load().run.status, RunStatus::kInterrupted);
   std::set<std::string> asked;
   for (const llm::Request& request : client.requests()) {
-    asked.insert(results::RequestJson(request));
+    asked.insert(results::RequestJson(request) + std::to_string(request.seed));
   }
   device_.on_check = nullptr;
   const std::size_t before = client.requests().size();
@@ -323,7 +323,8 @@ TEST_F(SearchTest, AStoppedRunGoesOnWithoutAskingAgain) {
   EXPECT_EQ(resumed->status, RunStatus::kFinished);
   const auto requests = client.requests();
   for (std::size_t i = before; i < requests.size(); ++i) {
-    EXPECT_FALSE(asked.contains(results::RequestJson(requests[i])));
+    EXPECT_FALSE(
+        asked.contains(results::RequestJson(requests[i]) + std::to_string(requests[i].seed)));
   }
   EXPECT_TRUE(results::CheckStore(folder_.path() / "run"));
 }
@@ -358,7 +359,8 @@ TEST_F(SearchTest, ASeedThatDoesNotPassIsReportedWithItsVerdict) {
 TEST_F(SearchTest, TheSamePromptsAndRepliesGiveTheSameTree) {
   // Programs depend on the request alone, whatever order the requests arrive in.
   const auto script = [](const llm::Request& request) -> Result<std::string> {
-    const auto hash = HashText(results::RequestJson(request)).low;
+    const auto hash =
+        HashText(fmt::format("{} {}", results::RequestJson(request), request.seed)).low;
     if (request.role == llm::Role::kIdea) {
       return IdeasReply({fmt::format("idea{}", hash % 997), fmt::format("plan{}", hash % 887)});
     }

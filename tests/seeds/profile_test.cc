@@ -111,6 +111,49 @@ TEST_F(ProfileTest, ABareListAndAGzipFileAreReadAlike) {
   }
 }
 
+std::string HostEvent(std::string_view name, double ts, double dur, int thread,
+                      std::string_view dims) {
+  return fmt::format(R"({{"ph": "X", "cat": "cpu_op", "name": "{}", "pid": 1, "tid": {}, "ts": {},)"
+                     R"( "dur": {}, "args": {{"Input Dims": {}}}}})",
+                     name, thread, ts, dur, dims);
+}
+
+TEST_F(ProfileTest, WithoutAGpuTheOutermostOperationsAreCountedWhenAsked) {
+  const auto file =
+      Write("t.json", Trace({HostEvent("aten::_softmax", 12, 6, 1, "[[4, 128]]"),
+                             HostEvent("aten::softmax", 10, 10, 1, "[[4, 128], [], []]"),
+                             HostEvent("aten::linear", 20, 30, 1, "[[4, 64], [128, 64], [128]]"),
+                             HostEvent("aten::addmm", 22, 20, 1, "[[128], [4, 64], [64, 128]]"),
+                             HostEvent("aten::softmax", 25, 10, 2, "[[4, 128], [], []]")}));
+  const auto unasked = ReadProfile(file);
+  ASSERT_TRUE(unasked);
+  EXPECT_TRUE(unasked->events.empty());
+  auto profile = ReadProfile(file, Counted::kOperations);
+  ASSERT_TRUE(profile) << profile.error().message;
+  const Ranking ranking = RankOne(std::move(*profile));
+  EXPECT_TRUE(ranking.on_cpu);
+  EXPECT_EQ(ranking.events, 3);
+  ASSERT_EQ(ranking.groups.size(), 2U);
+  EXPECT_EQ(ranking.groups[0].name, "aten::linear");
+  EXPECT_EQ(ranking.groups[0].total, Nanoseconds(30000));
+  EXPECT_EQ(ranking.groups[1].name, "aten::softmax");
+  EXPECT_EQ(ranking.groups[1].count, 2);
+  ASSERT_TRUE(ranking.groups[1].task);
+  EXPECT_EQ(ranking.groups[1].task->task, "softmax");
+  // The roofline of a GPU says nothing of a CPU's times.
+  EXPECT_TRUE(ranking.groups[1].bound.empty());
+  EXPECT_FALSE(ranking.groups[1].floor);
+}
+
+TEST_F(ProfileTest, KernelsAreNotPassedOverForOperations) {
+  const auto profile = ReadProfile(
+      Write("t.json", Trace({HostEvent("aten::mm", 1, 5, 1, "[[4, 4]]"), KernelEvent("k", 3, 2)})),
+      Counted::kOperations);
+  ASSERT_FALSE(profile);
+  EXPECT_EQ(profile.error().code, ErrorCode::kInvalidInput);
+  EXPECT_THAT(profile.error().message, HasSubstr("1 kernels of a GPU"));
+}
+
 TEST_F(ProfileTest, ATraceThatIsCutOffIsOneErrorThatSaysWhere) {
   const std::string whole = Trace({KernelEvent("k", 1, 2), KernelEvent("k", 4, 2)});
   const auto profile = ReadProfile(Write("t.json", whole.substr(0, whole.size() - 60)));
