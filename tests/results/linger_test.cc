@@ -66,16 +66,22 @@ TEST_F(LingerTest, AReservationIsStoredBeforeItIsUsed) {
   EXPECT_EQ(open(), 0);
 }
 
-TEST_F(LingerTest, TheWriterSeesWhatIsNotCommittedYet) {
+TEST_F(LingerTest, AReplyIsStoredBeforeAnythingIsMadeOfIt) {
   auto store = Begin(hours(1));
   const CallRow call = store->BeginCall(kCall, SampleRequest(kCall)).value();
   llm::Reply reply;
   reply.text = "the answer";
   ASSERT_TRUE(store->AnswerCall(call.id, reply));
-  EXPECT_EQ(Load("a").calls[0].status, CallStatus::kPending);
-  ASSERT_TRUE(store->FindReply(kCall).value());
+  EXPECT_EQ(Load("a").calls[0].status, CallStatus::kAnswered) << "it was paid for";
   EXPECT_EQ(store->FindReply(kCall).value()->text, "the answer");
-  EXPECT_EQ(store->Load().value().calls[0].status, CallStatus::kAnswered);
+}
+
+TEST_F(LingerTest, TheWriterSeesWhatIsNotCommittedYet) {
+  auto store = Begin(hours(1));
+  const IdeaId idea = Idea(*store);
+  ASSERT_TRUE(store->RequestCandidate(idea, 1));
+  EXPECT_EQ(Load("a").candidates.size(), 1u) << "the seed";
+  EXPECT_EQ(store->Load().value().candidates.size(), 2u);
 }
 
 TEST_F(LingerTest, ARefusedTransitionTakesBackItsOwnPartOnly) {
