@@ -42,19 +42,20 @@ Result<std::unique_ptr<Recording>> Recording::Open(const std::filesystem::path& 
 Result<std::optional<llm::Reply>> Recording::Find(const results::CallKey& key,
                                                   const llm::Request& request) {
   const auto found = asked_.find(QuestionOf(results::RequestJson(request)));
-  if (found == asked_.end()) {
-    if (!keys_count_) return std::optional<llm::Reply>();
-    return reader_->FindReply(key);
+  if (found != asked_.end()) {
+    const auto& keys = found->second;
+    auto chosen = std::find(keys.begin(), keys.end(), key);
+    // Of the same question, asked at another place, the same sample: its seed follows from its
+    // branch and turn.
+    if (chosen == keys.end()) {
+      chosen = std::find_if(keys.begin(), keys.end(), [&](const results::CallKey& other) {
+        return other.branch == key.branch && other.turn == key.turn;
+      });
+    }
+    if (chosen != keys.end()) return reader_->FindReply(*chosen);
   }
-  const auto& keys = found->second;
-  auto chosen = std::find(keys.begin(), keys.end(), key);
-  // A sample's seed follows from its branch and turn.
-  if (chosen == keys.end()) {
-    chosen = std::find_if(keys.begin(), keys.end(), [&](const results::CallKey& other) {
-      return other.branch == key.branch && other.turn == key.turn;
-    });
-  }
-  return reader_->FindReply(chosen != keys.end() ? *chosen : keys.front());
+  if (!keys_count_) return std::optional<llm::Reply>();
+  return reader_->FindReply(key);
 }
 
 }  // namespace grove::search

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <memory>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/files.h"
@@ -80,7 +81,10 @@ TEST_F(GitExportTest, TheMessageIsTheIdeaAndTheNumbers) {
   EXPECT_THAT(message, HasSubstr(data.Find(data.Best()->idea)->title));
   EXPECT_THAT(message, HasSubstr("the seed"));
   EXPECT_THAT(message, HasSubstr("modelled"));
-  EXPECT_THAT(message, HasSubstr("Frontier: after round "));
+  const FrontierRow& kept = data.frontier.back();
+  EXPECT_THAT(Git("log -1 --format=%B refs/kernels/" + data.Find(kept.candidate)->name),
+              HasSubstr(fmt::format("Frontier: after round {}, {}, place {}",
+                                    data.Find(kept.round)->index, Name(kept.kind), kept.place)));
 }
 
 TEST_F(GitExportTest, TheSameStoreGivesTheSameCommits) {
