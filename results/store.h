@@ -14,11 +14,11 @@
 //
 // Shared transactions (StoreOptions::linger). What leaves the process, or allows something to leave
 // it, and a reply, which was paid for, is on the disk before the function returns: BeginCall,
-// RenewCall, FailCall, Reserve, AnswerCall, and all that is not named here. What only keeps what was
-// made of it (RecordIdeas, RequestCandidate, ReceiveProgram, RecordAttempt, RecordVerdict,
+// RenewCall, FailCall, Reserve, AnswerCall, and all that is not named here. What only keeps what
+// was made of it (RecordIdeas, RequestCandidate, ReceiveProgram, RecordAttempt, RecordVerdict,
 // MoveVerdict, SettleAll, LimitStates, and Reserve of what is neither limited nor a GPU's) may wait
-// for it, at most the linger. The order is kept, so a kill leaves the run as it was at most a linger
-// before; what a search did since then it does again, from replies that are stored.
+// for it, at most the linger. The order is kept, so a kill leaves the run as it was at most a
+// linger before; what a search did since then it does again, from replies that are stored.
 //
 // Errors. kResource (disk full, read-only folder, quota): nothing of the transition is stored, the
 // run is as it was; with a linger, nothing can be stored until the run is opened again.

@@ -125,7 +125,8 @@ struct Case {
   CheckerProfile profile = CheckerProfile::kStrict;
   std::vector<std::string> library;  // library steps that a plan may use ("gemm")
   // The right outputs in f64, one per output in order, where another program computed them (every
-  // input is kFile or kConstant then) or computes them when it is asked (seeds/live.h). Empty = none.
+  // input is kFile or kConstant then) or computes them when it is asked (seeds/live.h). Empty =
+  // none.
   std::vector<Stored> golden;
 
   std::optional<std::int64_t> dim(std::string_view name) const;

@@ -196,7 +196,9 @@ std::string RunListPage(const std::vector<RunSummary>& runs) {
       "<title>Kernelgrove: runs</title>\n<link rel=\"stylesheet\" href=\"/style.css\">\n</head>\n"
       "<body>\n<header class=\"top\"><div class=\"names\"><span class=\"brand\">Kernelgrove</span> "
       "<h1>Runs</h1></div><p></p></header>\n<main><section class=\"card\"><div class=\"scroll\">"
-      "<table class=\"runs\">\n<thead><tr><th>run</th><th>task</th><th>status</th><th>rounds</th><th>pass</th>"
+      "<table "
+      "class=\"runs\">\n<thead><tr><th>run</th><th>task</th><th>status</th><th>rounds</"
+      "th><th>pass</th>"
       "<th>best</th><th>over seed</th></tr></thead>\n<tbody>\n{}</tbody></table></div></section>"
       "</main>\n</body>\n</html>\n",
       rows);
