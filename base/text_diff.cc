@@ -7,30 +7,27 @@
 #include <dtl/dtl.hpp>
 
 namespace grove {
-namespace {
 
-std::vector<std::string> SplitLines(std::string_view text) {
-  std::vector<std::string> lines;
+std::vector<std::string_view> LinesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
   while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
-    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
 }
 
-}  // namespace
-
 std::vector<DiffLine> DiffLines(std::string_view before, std::string_view after) {
-  const std::vector<std::string> from = SplitLines(before), to = SplitLines(after);
-  dtl::Diff<std::string, std::vector<std::string>> diff(from, to);
+  const std::vector<std::string_view> from = LinesOf(before), to = LinesOf(after);
+  dtl::Diff<std::string_view, std::vector<std::string_view>> diff(from, to);
   diff.compose();
   std::vector<DiffLine> lines;
   for (const auto& [text, info] : diff.getSes().getSequence()) {
     const DiffLine::Kind kind = info.type == dtl::SES_ADD      ? DiffLine::Kind::kAdded
                                 : info.type == dtl::SES_DELETE ? DiffLine::Kind::kRemoved
                                                                : DiffLine::Kind::kSame;
-    lines.push_back({kind, text});
+    lines.push_back({kind, std::string(text)});
   }
   // Within one change what goes comes before what comes, as people read it.
   const auto same = [](const DiffLine& line) { return line.kind == DiffLine::Kind::kSame; };
@@ -83,18 +80,22 @@ std::string DiffHunks(std::string_view before, std::string_view after, int conte
 }
 
 std::optional<std::string> UndoHunks(std::string_view after, std::string_view hunks) {
-  const std::vector<std::string> lines = SplitLines(after);
+  const std::vector<std::string_view> lines = LinesOf(after);
   std::string before;
   std::size_t next = 0;  // of `lines`
-  const auto copy = [&](std::size_t until) {
-    for (; next < until; ++next) before += lines[next] + "\n";
+  const auto add = [&](std::string_view line) {
+    before += line;
+    before += '\n';
   };
-  for (const std::string& line : SplitLines(hunks)) {
+  const auto copy = [&](std::size_t until) {
+    while (next < until) add(lines[next++]);
+  };
+  for (const std::string_view line : LinesOf(hunks)) {
     if (line.starts_with("@@")) {
       // "@@ -a,n +b,m @@": goes on at line b of `after`, at the line behind it where m is 0.
       std::size_t at = 0, count = 0;
       const std::size_t plus = line.find('+');
-      if (plus == std::string::npos) return std::nullopt;
+      if (plus == std::string_view::npos) return std::nullopt;
       const char* const end = line.data() + line.size();
       const auto first = std::from_chars(line.data() + plus + 1, end, at);
       if (first.ec != std::errc() || first.ptr == end || *first.ptr != ',') return std::nullopt;
@@ -107,14 +108,13 @@ std::optional<std::string> UndoHunks(std::string_view after, std::string_view hu
     }
     const char sign = line.empty() ? '\0' : line[0];
     if (sign == '-') {
-      before += line.substr(1) + "\n";
+      add(line.substr(1));
       continue;
     }
     if (sign != '+' && sign != ' ') return std::nullopt;
-    if (next == lines.size() || lines[next] != std::string_view(line).substr(1))
-      return std::nullopt;
+    if (next == lines.size() || lines[next] != line.substr(1)) return std::nullopt;
     ++next;
-    if (sign == ' ') before += line.substr(1) + "\n";
+    if (sign == ' ') add(line.substr(1));
   }
   copy(lines.size());
   return before;

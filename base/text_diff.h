@@ -8,6 +8,9 @@
 
 namespace grove {
 
+// The lines of a text without their ends; they live as long as the text does.
+std::vector<std::string_view> LinesOf(std::string_view text);
+
 struct DiffLine {
   enum class Kind { kSame, kAdded, kRemoved };
   Kind kind = Kind::kSame;

@@ -1,5 +1,7 @@
 #include "codegen/implement.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <kainjow/mustache.hpp>
 
@@ -86,9 +88,10 @@ Result<llm::Request> BuildRepairRequest(const RepairContext& context,
   data.set("failed_source", ideas::Fenced("cuda", context.source));
   data.set("failed_plan", ideas::Fenced("json", context.plan));
   // A failed program that is mostly its parent: the difference says more than the parent once
-  // again.
+  // again. What is longer than a prompt holds is not compared: it may be anything.
   const std::string& parent = context.implement.parent.source;
-  if (!context.source.empty()) {
+  const std::size_t room = ideas::PromptBudget().source;
+  if (!context.source.empty() && std::max(parent.size(), context.source.size()) <= room) {
     const std::string change = DiffHunks(parent, context.source, kDiffContext);
     if (change.size() < kShortDiff * parent.size()) {
       data.set("parent_source",

@@ -1,5 +1,6 @@
 // Finds the kernel program in a model's reply. The reply is hostile: cut, fenced twice, doubled,
-// lying. One pass over its lines; everything is linear in its size.
+// lying. One pass over its lines; everything is linear in its size, but for edits: each looks
+// through the source once, and their number is limited.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text_diff.h"
 #include "codegen/plan_json.h"
 #include "codegen/program.h"
 #include "codegen/text.h"
@@ -242,24 +244,12 @@ Result<std::string> FindPlan(const Reply& reply) {
 
 using Lines = std::vector<std::string_view>;
 
-Lines LinesOf(std::string_view text) {
-  Lines lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
 std::string_view WithoutTrailingBlanks(std::string_view line) {
   return line.substr(0, line.find_last_not_of(" \t\r") + 1);
 }
 
-bool SameLines(const Lines& a, const Lines& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](auto one, auto other) {
-    return WithoutTrailingBlanks(one) == WithoutTrailingBlanks(other);
-  });
+bool SameLine(std::string_view one, std::string_view other) {
+  return WithoutTrailingBlanks(one) == WithoutTrailingBlanks(other);
 }
 
 struct Edit {
@@ -310,7 +300,7 @@ constexpr std::size_t kMostEdits = 1000;
 
 // The base's source after all edits of the reply, in their order.
 Result<std::string> Edited(const Reply& reply, std::string_view base) {
-  std::string source(base);
+  Lines lines = LinesOf(base);
   std::size_t count = 0;
   for (const Block& block : reply.blocks) {
     if (!IsEdit(block)) continue;
@@ -323,34 +313,26 @@ Result<std::string> Edited(const Reply& reply, std::string_view base) {
         return Bad(fmt::format("edit {} (line {} of the reply): {}", count, edit.line, what));
       };
       if (edit.old.empty()) return wrong("its old text is empty; name the lines it stands beside");
-      const Lines lines = LinesOf(source);
-      std::size_t at = 0, found = 0;
-      for (std::size_t i = 0; i + edit.old.size() <= lines.size(); ++i) {
-        if (WithoutTrailingBlanks(lines[i]) != WithoutTrailingBlanks(edit.old[0])) continue;
-        const auto first = lines.begin() + static_cast<std::ptrdiff_t>(i);
-        if (!SameLines(Lines(first, first + static_cast<std::ptrdiff_t>(edit.old.size())),
-                       edit.old)) {
-          continue;
-        }
-        at = i;
-        ++found;
-      }
-      if (found == 0) return wrong("its old text is not in the source");
+      const auto find = [&](Lines::iterator from) {
+        return std::search(from, lines.end(), edit.old.begin(), edit.old.end(), SameLine);
+      };
+      const auto at = find(lines.begin());
+      if (at == lines.end()) return wrong("its old text is not in the source");
+      std::size_t found = 1;
+      for (auto next = find(at + 1); next != lines.end(); next = find(next + 1)) ++found;
       if (found > 1) {
         return wrong(fmt::format("its old text is in the source {} times; give more lines", found));
       }
-      std::string next;
-      const auto copy = [&](std::string_view line) {
-        next += line;
-        next += '\n';
-      };
-      for (std::size_t i = 0; i < at; ++i) copy(lines[i]);
-      for (const std::string_view line : edit.now) copy(line);
-      for (std::size_t i = at + edit.old.size(); i < lines.size(); ++i) copy(lines[i]);
-      source = std::move(next);
-      if (source.size() > kMaxReplyBytes) return wrong("the source grows too large");
+      const auto behind = lines.erase(at, at + static_cast<std::ptrdiff_t>(edit.old.size()));
+      lines.insert(behind, edit.now.begin(), edit.now.end());
     }
   }
+  std::string source;
+  for (const std::string_view line : lines) {
+    source += line;
+    source += '\n';
+  }
+  if (source.size() > kMaxReplyBytes) return Bad("the edited source grows too large");
   return source;
 }
 

@@ -61,20 +61,33 @@ void AddMode(KernelFacts& facts, const results::CaseTimeRow& row,
                                         : "as a graph replay"));
 }
 
+// The kernels of a case's plan, and what they take together.
+struct Launches {
+  std::vector<const results::LaunchRow*> kernels;
+  Nanoseconds sum{0};
+};
+Launches LaunchesOf(const results::EvaluationRow& evaluation, const results::CaseTimeRow& row) {
+  Launches of;
+  for (const results::LaunchRow& launches : evaluation.launches) {
+    if (launches.case_name != row.case_name) continue;
+    of.kernels.push_back(&launches);
+    of.sum += launches.time;
+  }
+  return of;
+}
+
 // One line for each kernel of a plan of several launches.
 void AddLaunches(KernelFacts& facts, const results::EvaluationRow& evaluation,
                  const results::CaseTimeRow& row) {
-  Nanoseconds sum{0};
-  for (const results::LaunchRow& launches : evaluation.launches) {
-    if (launches.case_name == row.case_name) sum += launches.time;
-  }
-  for (const results::LaunchRow& launches : evaluation.launches) {
-    if (launches.case_name != row.case_name) continue;
+  const Launches of = LaunchesOf(evaluation, row);
+  for (const results::LaunchRow* kernel : of.kernels) {
+    const results::LaunchRow& launches = *kernel;
     std::string line = fmt::format("case {}, kernel {}: {} launch{}", row.case_name, launches.entry,
                                    launches.launches, launches.launches == 1 ? "" : "es");
     if (launches.time.count() > 0) {
-      line += fmt::format(", {:.3f} us{} ({:.0f}%)", launches.time.count() / 1e3,
-                          launches.launches == 1 ? "" : " together", 100 * (launches.time / sum));
+      line +=
+          fmt::format(", {:.3f} us{} ({:.0f}%)", launches.time.count() / 1e3,
+                      launches.launches == 1 ? "" : " together", 100 * (launches.time / of.sum));
     }
     if (launches.dram_bytes > 0) {
       line += fmt::format(", {:.2f} MB of memory traffic", launches.dram_bytes / 1e6);
@@ -169,11 +182,13 @@ void AddEvaluation(KernelFacts& facts, const results::EvaluationRow& evaluation)
   }
 }
 
+std::string NameAndTime(const CandidateRow& kernel) {
+  const auto time = results::ScoreOf(kernel);
+  return time ? fmt::format("{}, {:.1f} us", kernel.name, time->count() / 1e3) : kernel.name;
+}
+
 std::string DescribeBest(const CandidateRow& best) {
-  std::string text = best.name;
-  if (const auto time = results::ScoreOf(best)) {
-    text += fmt::format(", {:.1f} us", time->count() / 1e3);
-  }
+  std::string text = NameAndTime(best);
   if (!best.evaluation || best.evaluation->kernels.empty()) return text;
   const Resources used = ResourcesOf(KernelsOf(*best.evaluation));
   text += fmt::format(", {} registers", used.registers);
@@ -191,16 +206,13 @@ std::string DescribeBest(const CandidateRow& best) {
 std::string WhereTheTimeIs(const results::EvaluationRow& evaluation) {
   for (const results::CaseTimeRow& row : evaluation.case_times) {
     if (row.mode != results::TimingMode::kCold) continue;
-    Nanoseconds sum{0};
-    const results::LaunchRow* longest = nullptr;
-    for (const results::LaunchRow& launches : evaluation.launches) {
-      if (launches.case_name != row.case_name) continue;
-      sum += launches.time;
-      if (longest == nullptr || launches.time > longest->time) longest = &launches;
-    }
-    if (longest != nullptr && sum.count() > 0) {
-      return fmt::format("mostly in {} ({:.0f}%{}{})", longest->entry, 100 * (longest->time / sum),
-                         longest->bound.empty() ? "" : ", bound by ", longest->bound);
+    const Launches of = LaunchesOf(evaluation, row);
+    const auto longest = std::max_element(of.kernels.begin(), of.kernels.end(),
+                                          [](auto* a, auto* b) { return a->time < b->time; });
+    if (of.sum.count() > 0) {
+      const results::LaunchRow& kernel = **longest;
+      return fmt::format("mostly in {} ({:.0f}%{}{})", kernel.entry, 100 * (kernel.time / of.sum),
+                         kernel.bound.empty() ? "" : ", bound by ", kernel.bound);
     }
     if (!row.bound.empty()) return "bound by " + row.bound;
   }

@@ -10,6 +10,8 @@ namespace grove::search {
 
 // Time, floor, resources, error and the lines per case and per kernel.
 void AddEvaluation(ideas::KernelFacts& facts, const results::EvaluationRow& evaluation);
+// "r2.i1.b2, 812.3 us".
+std::string NameAndTime(const results::CandidateRow& kernel);
 // "r2.i1.b2, 812.3 us, 96 registers, 32 bytes spilled, 48 KB shared, 3 launches".
 std::string DescribeBest(const results::CandidateRow& best);
 // What takes the time of a plan of several launches: "mostly in update (71%)"; else the resource

@@ -200,12 +200,7 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
     if (context.tried_elsewhere.size() == kElsewhere) break;
     if (idea->parent == parent.id || !before(*idea) || lineage.contains(idea->id)) continue;
     TriedIdea tried = OutcomeOf(tree, *idea);
-    if (const CandidateRow* from = data.Find(idea->parent)) {
-      tried.from = from->name;
-      if (const auto time = results::ScoreOf(*from)) {
-        tried.from += fmt::format(", {:.1f} us", time->count() / 1e3);
-      }
-    }
+    if (const CandidateRow* from = data.Find(idea->parent)) tried.from = NameAndTime(*from);
     context.tried_elsewhere.push_back(std::move(tried));
   }
   context.playbook = library_.Excerpt(task_.family, device_.arch, question.round);
