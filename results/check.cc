@@ -23,9 +23,10 @@ constexpr Rule kRules[] = {
     {"has stages without a verdict",
      "SELECT name FROM candidates c WHERE status <> 'evaluated' "
      "AND EXISTS (SELECT 1 FROM stages s WHERE s.candidate = c.id)"},
-    {"has times, kernels or samples without a verdict",
+    {"has times, launches, kernels or samples without a verdict",
      "SELECT name FROM candidates c WHERE status <> 'evaluated' "
      "AND (EXISTS (SELECT 1 FROM case_times t WHERE t.candidate = c.id) "
+     "OR EXISTS (SELECT 1 FROM launches l WHERE l.candidate = c.id) "
      "OR EXISTS (SELECT 1 FROM kernels k WHERE k.candidate = c.id) "
      "OR EXISTS (SELECT 1 FROM samples p WHERE p.candidate = c.id))"},
     {"has a verdict without its stage",
