@@ -66,6 +66,7 @@ const std::vector<Shape>& Shapes() {
       {"rotary_embedding", {{"d", 128}, {"rows", 65536}, {"row", 128}, {"bits", 16}}},
       {"attention", {{"d", 128}, {"rows", 524288}, {"row", 128}, {"bits", 16}}},
       {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}}},
+      {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}, {"hopper", 1}}},
       {"conv2d", {{"f", 96}, {"rows", 100}, {"row", 96}, {"bits", 32}}},
       {"conv2d_relu_maxpool", {{"f", 96}, {"rows", 100}, {"row", 96}, {"bits", 32}}},
   };
@@ -162,6 +163,12 @@ TEST(Catalogue, HopperProgramsAreOfferedOnlyWhereTheyCanRun) {
   EXPECT_EQ(offered("matmul", with(product, "k", 2044)), 0u);
   EXPECT_GT(offered("matmul", with(product, "m", 2047)), 10u);
   EXPECT_EQ(offered("fused_mlp", with(layer, "h", 5500)), 0u);
+  const Facts heads = {{"d", 128}, {"bits", 16}, {"hopper", 1}};
+  EXPECT_GT(offered("attention", heads), 2u);
+  EXPECT_GT(offered("flash_attention", heads), 4u);
+  EXPECT_EQ(offered("attention", with(heads, "hopper", 0)), 0u);
+  EXPECT_EQ(offered("attention", with(heads, "d", 1024)), 0u);
+  EXPECT_EQ(offered("attention", with(heads, "d", 100)), 0u);
 }
 
 TEST(Catalogue, AChildNeverEqualsItsParent) {

@@ -104,7 +104,20 @@ TEST_P(PlaybookHopper, IsCompiledWithoutSpillsAndItsPlanHolds) {
 std::vector<Tested> AllPrograms() {
   const std::vector<std::string> product = {"crfm_fp16", "ak_large_mean_f16"};
   const std::vector<std::string> mlp = {"2048x2048x5504_f16", "b5_d256_h320_bf16"};
+  const std::vector<std::string> plain = {"crfm", "s65_d32"};
+  const std::vector<std::string> causal = {"2x32x1024x64_f16", "s33_d32_batch_bf16"};
   return {
+      {"attention_128", "attention", "crfm", "op=attention strategy=wgmma", plain},
+      {"attention_64", "attention", "crfm", "op=attention strategy=wgmma span=64 ring=4", plain},
+      {"flash_attention_128", "flash_attention", "autokernel", "op=flash_attention strategy=wgmma",
+       causal},
+      {"flash_attention_128_heavy",
+       "flash_attention",
+       "autokernel",
+       "op=flash_attention strategy=wgmma heavy=1",
+       {"2x32x1024x64_f16"}},
+      {"flash_attention_64_heavy", "flash_attention", "autokernel",
+       "op=flash_attention strategy=wgmma heavy=1 span=64 ring=4", causal},
       {"matmul_128x256", "matmul", "crfm_fp16", "op=matmul strategy=wgmma persistent=1", product},
       {"matmul_128x128", "matmul", "crfm_fp16",
        "op=matmul strategy=wgmma bm=128 bn=128 stages=6 persistent=1", product},

@@ -295,12 +295,28 @@ Problem Layer(std::int64_t b, std::int64_t d, std::int64_t h, DType dtype = DTyp
 
 constexpr double kHalf = 1e-3, kBfloat = 6e-3;
 
+Problem Heads(std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d, bool causal,
+              DType dtype = DType::kF16) {
+  return {
+      causal ? "flash_attention" : "attention", {{"B", b}, {"H", h}, {"S", s}, {"D", d}}, dtype};
+}
+
 TEST_F(PlaybookSoft, AProductOfRaggedTilesIsRight) {
+  // Two blocks for four tiles of three steps: the ring is passed more than once.
   Check("op=matmul strategy=wgmma persistent=1 stages=4", {Product(200, 328, 136)}, kHalf, 2);
 }
 
 TEST_F(PlaybookSoft, AGatedLayerIsRight) {
   Check("op=fused_mlp strategy=wgmma persistent=1", {Layer(70, 136, 200)}, kHalf, 2);
+}
+
+TEST_F(PlaybookSoft, AttentionOfRaggedPiecesIsRight) {
+  Check("op=attention strategy=wgmma", {Heads(2, 1, 150, 64, false)}, kHalf, 2);
+}
+
+TEST_F(PlaybookSoft, CausalAttentionIsRight) {
+  Check("op=flash_attention strategy=wgmma span=64 ring=3 heavy=1", {Heads(1, 2, 200, 72, true)},
+        kHalf, 2);
 }
 
 }  // namespace
