@@ -307,7 +307,7 @@ TEST_F(PlaybookSoft, AProductOfRaggedTilesIsRight) {
 }
 
 TEST_F(PlaybookSoft, AGatedLayerIsRight) {
-  Check("op=fused_mlp strategy=wgmma persistent=1", {Layer(70, 136, 200)}, kHalf, 2);
+  Check("op=fused_mlp strategy=wgmma persistent=1 dependent=1", {Layer(70, 136, 200)}, kHalf, 2);
 }
 
 TEST_F(PlaybookSoft, AttentionOfRaggedPiecesIsRight) {
