@@ -97,6 +97,23 @@ std::string Answer(const llm::Request& request, std::atomic<int>& counter) {
          "```\n```json\n" + testing::TinyPlan() + "\n```\n";
 }
 
+// A provider counts tokens itself, and keeps nothing here.
+class QuickClient final : public llm::Client {
+ public:
+  Result<llm::Reply> Complete(const llm::Request& request, std::stop_token) override {
+    llm::Reply reply;
+    reply.text = Answer(request, answers_);
+    reply.usage.prompt = Tokens(2000);
+    reply.usage.completion = Tokens(200);
+    reply.model = "quick";
+    return reply;
+  }
+  std::string_view name() const override { return "quick"; }
+
+ private:
+  std::atomic<int> answers_{0};
+};
+
 // Says when each round ended.
 class RoundObserver final : public Observer {
  public:
@@ -169,9 +186,7 @@ int Bookkeeping(int candidates, bool survive_power_loss) {
   const seeds::Task task = testing::TinyTask();
   testing::FakeCompiler compiler;
   testing::FakeDevice device;
-  std::atomic<int> counter{0};
-  testing::ScriptedClient client(
-      [&](const llm::Request& request) -> Result<std::string> { return Answer(request, counter); });
+  QuickClient client;
   testing::ScratchFolder folder;
   const SystemClock clock;
   RoundObserver observer;

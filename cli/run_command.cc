@@ -491,7 +491,16 @@ int RunCommand(const RunOptions& options, const Common& common) {
 
 int ResumeCommand(const std::string& run, const std::map<std::string, std::string>& flags,
                   const Common& common) {
-  if (IsBatch(common, run)) return ResumeBatchCommand(run, BatchRunner(common), common);
+  if (IsBatch(common, run)) {
+    if (!flags.empty()) {
+      return Complain(
+          {ErrorCode::kInvalidInput,
+           fmt::format("'{}' is a batch, whose settings stand in its file; --{} changes "
+                       "those of a single run only",
+                       run, flags.begin()->first)});
+    }
+    return ResumeBatchCommand(run, BatchRunner(common), common);
+  }
   auto name = FindRun(common.runs, run);
   if (!name) return Complain(name.error());
   auto reader = results::Reader::Open(common.runs / *name);

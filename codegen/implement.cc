@@ -3,17 +3,12 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <kainjow/mustache.hpp>
 
-#include "base/files.h"
 #include "base/text_diff.h"
 
 namespace grove::codegen {
 namespace {
 
-namespace mustache = kainjow::mustache;
-
-constexpr std::uintmax_t kMaxTemplate = 1 << 20;
 // Of a compiler log in a repair prompt: the first errors matter, the rest is mostly their echo.
 constexpr std::size_t kMaxMessage = 6000;
 // Unchanged lines around each change, and the share of the parent's source up to which a change is
@@ -21,72 +16,64 @@ constexpr std::size_t kMaxMessage = 6000;
 constexpr int kDiffContext = 3;
 constexpr double kShortDiff = 0.75;
 
-void SetLines(mustache::data& data, const std::string& name,
-              const std::vector<std::string>& lines) {
-  mustache::data list{mustache::data::type::list};
-  for (const std::string& line : lines) list.push_back(mustache::data(ideas::Shield(line)));
-  data.set(name, list);
-  data.set("has_" + name, !lines.empty());
+std::vector<std::string> ShieldAll(const std::vector<std::string>& texts) {
+  std::vector<std::string> lines;
+  for (const std::string& text : texts) lines.push_back(ideas::Shield(text));
+  return lines;
 }
 
-Result<std::string> ReadTemplate(const std::filesystem::path& prompts, const char* name) {
-  auto text = ReadFile(prompts / name, kMaxTemplate);
-  if (!text) return Fail(text.error(), "prompt template");
-  return text;
-}
-
-Result<llm::Request> Build(const ImplementContext& context, mustache::data& data, llm::Role role,
-                           const std::filesystem::path& prompts, const char* name) {
-  const auto text = ReadTemplate(prompts, name);
-  if (!text) return Fail(text.error());
-  const auto rules = ReadTemplate(prompts, "rules.mustache");
-  if (!rules) return Fail(rules.error());
-  data.set("rules", mustache::data(mustache::partial([copy = *rules] { return copy; })));
-  data.set("task", ideas::DescribeTaskLines(context.task));
-  data.set("library", context.task.library);
-  data.set("device", ideas::DescribeDevice(context.device));
+Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields& fields,
+                           llm::Role role, const ideas::PromptPage& page) {
+  fields.SetText("task", ideas::DescribeTaskLines(context.task));
+  fields.SetShown("library", context.task.library);
+  fields.SetText("device", ideas::DescribeDevice(context.device));
   const ideas::PromptBudget room;
   ideas::KernelFacts parent = context.parent;
   parent.counters = ideas::FitText(parent.counters, room.counters);
-  data.set("parent", ideas::DescribeKernel(parent));
-  if (data.get("parent_source") == nullptr) {
-    data.set("parent_source", ideas::Fenced("cuda", ideas::FitText(parent.source, room.source)));
+  fields.SetText("parent", ideas::DescribeKernel(parent));
+  if (!fields.Has("parent_source")) {
+    fields.SetText("parent_source", ideas::Fenced("cuda", ideas::FitText(parent.source, room.source)));
   }
-  data.set("parent_plan", ideas::Fenced("json", ideas::FitText(parent.plan, room.plan)));
-  data.set("title", ideas::Shield(context.idea.title));
-  data.set("category", std::string(ideas::Name(context.idea.category)));
-  data.set("rationale", ideas::Shield(context.idea.rationale));
-  data.set("gain", fmt::format("{:.2f}", context.idea.expected_gain));
-  SetLines(data, "hints", context.hints);
-  mustache::mustache page(*text);
-  page.set_custom_escape([](const std::string& s) { return s; });
-  const std::string prompt = page.is_valid() ? page.render(data) : std::string();
-  if (!page.is_valid()) {
-    return Fail(ErrorCode::kInvalidInput,
-                fmt::format("prompt template {}: {}", name, page.error_message()));
-  }
+  fields.SetText("parent_plan", ideas::Fenced("json", ideas::FitText(parent.plan, room.plan)));
+  fields.SetText("title", ideas::Shield(context.idea.title));
+  fields.SetText("category", std::string(ideas::Name(context.idea.category)));
+  fields.SetText("rationale", ideas::Shield(context.idea.rationale));
+  fields.SetText("gain", fmt::format("{:.2f}", context.idea.expected_gain));
+  fields.SetLines("hints", ShieldAll(context.hints));
+  auto prompt = page.Render(fields);
+  if (!prompt) return Failure(std::move(prompt.error()));
   llm::Request request;
   request.role = role;
   request.model = context.model;
   request.seed = context.seed;
-  request.messages.push_back({llm::Message::Author::kUser, prompt});
+  request.messages.push_back({llm::Message::Author::kUser, *std::move(prompt)});
   return request;
 }
 
 }  // namespace
 
-Result<llm::Request> BuildImplementRequest(const ImplementContext& context,
-                                           const std::filesystem::path& prompts) {
-  mustache::data data;
-  return Build(context, data, llm::Role::kCode, prompts, "implement.mustache");
+ProgramPages::ProgramPages(const std::filesystem::path& prompts)
+    : implement(prompts, "implement", {"rules"}), repair(prompts, "repair", {"rules"}) {}
+
+Result<llm::Request> BuildImplementRequest(const ImplementContext& context) {
+  return BuildImplementRequest(context, ProgramPages());
 }
 
-Result<llm::Request> BuildRepairRequest(const RepairContext& context,
-                                        const std::filesystem::path& prompts) {
-  mustache::data data;
-  data.set("has_program", !context.source.empty());
-  data.set("failed_source", ideas::Fenced("cuda", context.source));
-  data.set("failed_plan", ideas::Fenced("json", context.plan));
+Result<llm::Request> BuildImplementRequest(const ImplementContext& context,
+                                           const ProgramPages& pages) {
+  ideas::PromptFields fields;
+  return Build(context, fields, llm::Role::kCode, pages.implement);
+}
+
+Result<llm::Request> BuildRepairRequest(const RepairContext& context) {
+  return BuildRepairRequest(context, ProgramPages());
+}
+
+Result<llm::Request> BuildRepairRequest(const RepairContext& context, const ProgramPages& pages) {
+  ideas::PromptFields fields;
+  fields.SetShown("has_program", !context.source.empty());
+  fields.SetText("failed_source", ideas::Fenced("cuda", context.source));
+  fields.SetText("failed_plan", ideas::Fenced("json", context.plan));
   // A failed program that is mostly its parent: the difference says more than the parent once
   // again. What is longer than a prompt holds is not compared: it may be anything.
   const std::string& parent = context.implement.parent.source;
@@ -94,20 +81,20 @@ Result<llm::Request> BuildRepairRequest(const RepairContext& context,
   if (!context.source.empty() && std::max(parent.size(), context.source.size()) <= room) {
     const std::string change = DiffHunks(parent, context.source, kDiffContext);
     if (change.size() < kShortDiff * parent.size()) {
-      data.set("parent_source",
+      fields.SetText("parent_source",
                std::string("that of the failed program below, without its change"));
-      data.set("has_change", true);
-      data.set("change", ideas::Fenced("diff", change));
+      fields.SetShown("has_change", true);
+      fields.SetText("change", ideas::Fenced("diff", change));
     }
   }
-  data.set("verdict", ideas::Shield(context.verdict));
-  data.set("case_name", ideas::Shield(context.case_name));
-  data.set("has_case", !context.case_name.empty());
-  data.set("message", ideas::Fenced("text", ideas::FitText(context.message, kMaxMessage)));
-  SetLines(data, "earlier", context.earlier);
-  data.set("has_report", !context.report.empty());
-  data.set("report", ideas::Shield(context.report));
-  return Build(context.implement, data, llm::Role::kRepair, prompts, "repair.mustache");
+  fields.SetText("verdict", ideas::Shield(context.verdict));
+  fields.SetText("case_name", ideas::Shield(context.case_name));
+  fields.SetShown("has_case", !context.case_name.empty());
+  fields.SetText("message", ideas::Fenced("text", ideas::FitText(context.message, kMaxMessage)));
+  fields.SetLines("earlier", ShieldAll(context.earlier));
+  fields.SetShown("has_report", !context.report.empty());
+  fields.SetText("report", ideas::Shield(context.report));
+  return Build(context.implement, fields, llm::Role::kRepair, pages.repair);
 }
 
 }  // namespace grove::codegen

@@ -12,6 +12,7 @@
 #include "base/share.h"
 #include "ideas/context.h"
 #include "ideas/idea.h"
+#include "ideas/prompt_page.h"
 #include "llm/client.h"
 
 namespace grove::codegen {
@@ -28,10 +29,16 @@ struct ImplementContext {
   std::uint64_t seed = 0;
 };
 
-// Role kCode. kNotFound when the template implement.mustache is not in `prompts`.
-Result<llm::Request> BuildImplementRequest(
-    const ImplementContext& context,
-    const std::filesystem::path& prompts = ShareFolder("prompts/codegen"));
+// The templates implement.mustache and repair.mustache of `prompts`.
+struct ProgramPages {
+  explicit ProgramPages(const std::filesystem::path& prompts = ShareFolder("prompts/codegen"));
+  ideas::PromptPage implement, repair;
+};
+
+// Role kCode. Errors of PromptPage::Render. Without pages the template is read for this one request.
+Result<llm::Request> BuildImplementRequest(const ImplementContext& context,
+                                           const ProgramPages& pages);
+Result<llm::Request> BuildImplementRequest(const ImplementContext& context);
 
 // A program that failed and what is known about the failure, all sanitised (no host path).
 struct RepairContext {
@@ -46,8 +53,7 @@ struct RepairContext {
 };
 
 // Role kRepair. The prompt stands alone: it repeats task, idea, parent and rules.
-Result<llm::Request> BuildRepairRequest(
-    const RepairContext& context,
-    const std::filesystem::path& prompts = ShareFolder("prompts/codegen"));
+Result<llm::Request> BuildRepairRequest(const RepairContext& context, const ProgramPages& pages);
+Result<llm::Request> BuildRepairRequest(const RepairContext& context);
 
 }  // namespace grove::codegen

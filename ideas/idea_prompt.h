@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/share.h"
 #include "ideas/context.h"
+#include "ideas/prompt_page.h"
 #include "llm/client.h"
 
 namespace grove::ideas {
@@ -34,9 +35,11 @@ struct IdeaContext {
   PromptBudget budget;
 };
 
-// kNotFound when the template idea.mustache is not in `prompts`, kInvalidInput when it is broken.
-Result<llm::Request> BuildIdeaRequest(
-    const IdeaContext& context,
-    const std::filesystem::path& prompts = ShareFolder("prompts/ideas"));
+// The template, idea.mustache of `prompts`.
+PromptPage IdeaPage(const std::filesystem::path& prompts = ShareFolder("prompts/ideas"));
+
+// Errors of PromptPage::Render. Without a page the template is read for this one request.
+Result<llm::Request> BuildIdeaRequest(const IdeaContext& context, const PromptPage& page);
+Result<llm::Request> BuildIdeaRequest(const IdeaContext& context);
 
 }  // namespace grove::ideas

@@ -70,51 +70,65 @@ LimitState LedgerWriter::StateOf(Connection& c, const LedgerLimit& limit,
                                  const LedgerScope& scope) {
   const bool by_round = limit.span == LedgerSpan::kRound || limit.span == LedgerSpan::kIdea;
   const bool by_idea = limit.span == LedgerSpan::kIdea;
-  const int round = by_round ? scope.round : 0;
-  const int idea = by_idea ? scope.idea : 0;
   // Time is kept per scope; everything else belongs to its idea and counts for all above.
-  const bool exact = limit.kind == LedgerKind::kSeconds;
-  constexpr const char* kSum =
-      "SELECT total(settled), total(CASE WHEN settled IS NULL THEN reserved END) FROM ledger "
-      "WHERE kind = ?";
-  std::string sql = kSum;
-  if (by_round || exact) sql += " AND round_number = ?";
-  if (by_idea || exact) sql += " AND idea_number = ?";
-  const auto read = [&](Query&& row) {
+  if (limit.kind == LedgerKind::kSeconds) {
+    Query row(c,
+              "SELECT total(settled), total(CASE WHEN settled IS NULL THEN reserved END) FROM "
+              "ledger WHERE kind = 'seconds' AND round_number = ? AND idea_number = ?",
+              by_round ? scope.round : 0, by_idea ? scope.idea : 0);
     row.Step();
-    return LimitState{limit, row.Real(0), row.Real(1)};
-  };
-  if (by_idea || exact) return read(Query(c, sql, limit.kind, round, idea));
-  if (by_round) return read(Query(c, sql, limit.kind, round));
-  const Sum& sum = SumOf(c, limit.kind);
-  return {limit, sum.settled, sum.reserved};
+    return {limit, row.Real(0), row.Real(1)};
+  }
+  const auto& sums = Books(c).sums;
+  const auto found = sums.find(
+      {limit.kind, by_round ? scope.round : kAll, by_idea ? scope.idea : kAll});
+  if (found == sums.end()) return {limit, 0, 0};
+  return {limit, found->second.settled, found->second.reserved};
 }
 
-LedgerWriter::Sum* LedgerWriter::Known(Connection& c, LedgerKind kind) {
-  // What was taken back is in the sums, and not in the file.
-  if (rollbacks_ != c.rollbacks()) sums_.clear();
+template <typename F>
+void LedgerWriter::Accounts::Change(LedgerKind kind, int round, int idea, F by) {
+  by(sums[{kind, kAll, kAll}]);
+  by(sums[{kind, round, kAll}]);
+  by(sums[{kind, round, idea}]);
+}
+
+void LedgerWriter::Accounts::Settle(const Open& entry, double amount) {
+  Change(entry.kind, entry.round, entry.idea, [&](Sum& sum) {
+    sum.settled += amount;
+    --sum.open;
+    // Fractions of a dollar do not add up to nothing.
+    sum.reserved = sum.open == 0 ? 0 : sum.reserved - entry.reserved;
+  });
+}
+
+LedgerWriter::Accounts& LedgerWriter::Books(Connection& c) {
+  // What was taken back is in the books, and not in the file.
+  if (rollbacks_ != c.rollbacks()) books_.reset();
   rollbacks_ = c.rollbacks();
-  const auto found = sums_.find(kind);
-  return found == sums_.end() ? nullptr : &found->second;
-}
-
-LedgerWriter::Sum& LedgerWriter::SumOf(Connection& c, LedgerKind kind) {
-  if (Sum* known = Known(c, kind)) return *known;
-  Query row(c,
-            "SELECT total(settled), total(CASE WHEN settled IS NULL THEN reserved END), "
-            "count(*) - count(settled) FROM ledger WHERE kind = ?",
-            kind);
-  row.Step();
-  return sums_[kind] = {row.Real(0), row.Real(1), row.Int(2)};
-}
-
-void LedgerWriter::Settled(Connection& c, LedgerKind kind, double reserved, double amount) {
-  Sum* const sum = Known(c, kind);
-  if (sum == nullptr) return;
-  sum->settled += amount;
-  --sum->open;
-  // Fractions of a dollar do not add up to nothing.
-  sum->reserved = sum->open == 0 ? 0 : sum->reserved - reserved;
+  if (books_) return *books_;
+  Accounts books;
+  {
+    Query rows(c,
+               "SELECT kind, round_number, idea_number, total(settled), "
+               "total(CASE WHEN settled IS NULL THEN reserved END), count(*) - count(settled) "
+               "FROM ledger WHERE kind <> 'seconds' GROUP BY kind, round_number, idea_number");
+    while (rows.Step()) {
+      books.Change(rows.Enum<LedgerKind>(0), rows.Small(1), rows.Small(2), [&](Sum& sum) {
+        sum.settled += rows.Real(3);
+        sum.reserved += rows.Real(4);
+        sum.open += rows.Int(5);
+      });
+    }
+  }
+  Query rows(c,
+             "SELECT key, kind, id, reserved, round_number, idea_number FROM ledger "
+             "WHERE settled IS NULL ORDER BY id");
+  while (rows.Step()) {
+    books.open[rows.Text(0)].push_back({rows.Enum<LedgerKind>(1), rows.Int(2), rows.Real(3),
+                                        rows.Small(4), rows.Small(5)});
+  }
+  return books_.emplace(std::move(books));
 }
 
 bool LedgerWriter::Reserve(Connection& c, std::string_view key, std::span<const Amount> amounts,
@@ -146,6 +160,7 @@ bool LedgerWriter::Reserve(Connection& c, std::string_view key, std::span<const 
                       Spoken(state.settled, limit.kind), Spoken(state.reserved, limit.kind), key,
                       Spoken(asked, limit.kind)));
   }
+  Accounts& books = Books(c);
   bool all = true;
   for (const Amount& amount : amounts) {
     const bool fresh =
@@ -156,23 +171,37 @@ bool LedgerWriter::Reserve(Connection& c, std::string_view key, std::span<const 
               scope.call)
             .Run() > 0;
     all = all && fresh;
-    if (Sum* const sum = fresh ? Known(c, amount.kind) : nullptr) {
-      sum->reserved += amount.amount;
-      ++sum->open;
-    }
+    if (!fresh) continue;
+    auto at = books.open.find(key);
+    if (at == books.open.end()) at = books.open.emplace(std::string(key), std::vector<Open>()).first;
+    at->second.push_back({amount.kind, c.database().getLastInsertRowid(), amount.amount,
+                          scope.round, scope.idea});
+    books.Change(amount.kind, scope.round, scope.idea, [&](Sum& sum) {
+      sum.reserved += amount.amount;
+      ++sum.open;
+    });
   }
   return all;
 }
 
+// REQUIRES: the entry is taken out of the open ones.
+void LedgerWriter::SettleEntry(Connection& c, const Open& entry, double amount) {
+  Query(c, "UPDATE ledger SET settled = ? WHERE id = ?", amount, entry.id).Run();
+  books_->Settle(entry, amount);
+}
+
 bool LedgerWriter::Settle(Connection& c, std::string_view key, const Amount& amount,
                           const LedgerScope& scope) {
-  {
-    Query reserved(c,
-                   "UPDATE ledger SET settled = ? WHERE key = ? AND kind = ? AND settled IS NULL "
-                   "RETURNING reserved",
-                   amount.amount, key, amount.kind);
-    if (reserved.Step()) {
-      Settled(c, amount.kind, reserved.Real(0), amount.amount);
+  Accounts& books = Books(c);
+  if (const auto open = books.open.find(key); open != books.open.end()) {
+    std::vector<Open>& entries = open->second;
+    const auto entry = std::find_if(entries.begin(), entries.end(),
+                                    [&](const Open& one) { return one.kind == amount.kind; });
+    if (entry != entries.end()) {
+      const Open settled = *entry;
+      entries.erase(entry);
+      if (entries.empty()) books.open.erase(open);
+      SettleEntry(c, settled, amount.amount);
       return true;
     }
   }
@@ -183,22 +212,26 @@ bool LedgerWriter::Settle(Connection& c, std::string_view key, const Amount& amo
             "?7) ON CONFLICT (key, kind) DO NOTHING",
             amount.kind, key, amount.amount, clock_.WallTime(), scope.round, scope.idea, scope.call)
           .Run() > 0;
-  if (Sum* const sum = fresh ? Known(c, amount.kind) : nullptr) sum->settled += amount.amount;
+  if (fresh && amount.kind != LedgerKind::kSeconds) {
+    books.Change(amount.kind, scope.round, scope.idea,
+                 [&](Sum& sum) { sum.settled += amount.amount; });
+  }
   return fresh;
 }
 
 void LedgerWriter::SettleAll(Connection& c, const std::string& key, std::span<const Amount> cost,
                              const LedgerScope& scope) {
   for (const Amount& amount : cost) Settle(c, key, amount, scope);
-  Query rest(c,
-             "UPDATE ledger SET settled = reserved WHERE key = ? AND settled IS NULL "
-             "RETURNING kind, reserved",
-             key);
-  while (rest.Step()) Settled(c, rest.Enum<LedgerKind>(0), rest.Real(1), rest.Real(1));
+  Accounts& books = Books(c);
+  const auto open = books.open.find(key);
+  if (open == books.open.end()) return;
+  const std::vector<Open> rest = std::move(open->second);
+  books.open.erase(open);
+  for (const Open& entry : rest) SettleEntry(c, entry, entry.reserved);
 }
 
 int LedgerWriter::SettleOpen(Connection& c) {
-  sums_.clear();
+  books_.reset();
   return Query(c, "UPDATE ledger SET settled = reserved WHERE settled IS NULL").Run();
 }
 
@@ -206,11 +239,14 @@ void LedgerWriter::SettleCall(Connection& c, const CallRow& row, std::span<const
   const LedgerScope scope{row.key.round, row.key.idea, row.id};
   CountTime(c, scope, false);
   SettleAll(c, LedgerKey(row.key, row.attempts), cost, scope);
-  Query(c,
-        "UPDATE calls SET cost_dollars = (SELECT sum(settled) FROM ledger WHERE call = ?1 AND "
-        "kind = 'dollars') WHERE id = ?1",
-        row.id)
-      .Run();
+  if (!Books(c).sums.contains({LedgerKind::kDollars, kAll, kAll})) return;
+  std::optional<double> dollars;
+  for (int attempt = 1; attempt <= row.attempts; ++attempt) {
+    Query paid(c, "SELECT settled FROM ledger WHERE key = ? AND kind = 'dollars'",
+               LedgerKey(row.key, attempt));
+    if (paid.Step()) dollars = dollars.value_or(0) + paid.OptionalReal(0).value_or(0);
+  }
+  Query(c, "UPDATE calls SET cost_dollars = ? WHERE id = ?", dollars, row.id).Run();
 }
 
 }  // namespace grove::results

@@ -12,7 +12,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "results/rows.h"
@@ -49,15 +51,32 @@ class LedgerWriter {
  private:
   void CountTime(Connection& c, const LedgerScope& scope, bool exactly);
   void WriteTime(Connection& c, int round, int idea, bool exactly);
-  // What the run has of a kind, so that asking costs the same however long it is.
+  // What is spent and promised of a kind.
   struct Sum {
     double settled = 0, reserved = 0;
     std::int64_t open = 0;  // reservations
   };
-  Sum& SumOf(Connection& c, LedgerKind kind);
-  // The sum when it is known and still holds; nullptr for one that SumOf will read.
-  Sum* Known(Connection& c, LedgerKind kind);
-  void Settled(Connection& c, LedgerKind kind, double reserved, double amount);
+  // An entry that is not settled.
+  struct Open {
+    LedgerKind kind = LedgerKind::kTokens;
+    std::int64_t id = 0;
+    double reserved = 0;
+    int round = 0, idea = 0;
+  };
+  struct Accounts {
+    // By kind, round and idea; kAll = of all. So that asking costs the same however long a run is.
+    std::map<std::tuple<LedgerKind, int, int>, Sum> sums;  // but for seconds
+    std::map<std::string, std::vector<Open>, std::less<>> open;  // by key
+
+    // What `by` does to a sum is done to those of the idea, of its round and of the run.
+    template <typename F>
+    void Change(LedgerKind kind, int round, int idea, F by);
+    void Settle(const Open& entry, double amount);
+  };
+  static constexpr int kAll = -1;
+  // As the file is, what is not committed among it.
+  Accounts& Books(Connection& c);
+  void SettleEntry(Connection& c, const Open& entry, double amount);
 
   const Clock& clock_;
   const WallTime opened_;
@@ -66,8 +85,8 @@ class LedgerWriter {
     std::optional<std::chrono::steady_clock::time_point> booked;  // to here
   };
   std::map<std::pair<int, int>, Span> since_;  // by round and idea
-  std::map<LedgerKind, Sum> sums_;             // but for seconds
-  std::uint64_t rollbacks_ = 0;                // of the connection, when the sums were made
+  std::optional<Accounts> books_;
+  std::uint64_t rollbacks_ = 0;  // of the connection, when the books were made
 };
 
 }  // namespace grove::results

@@ -1,6 +1,8 @@
 #include "results/request_text.h"
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -16,6 +18,12 @@ bool SaySame(const llm::Request& a, const llm::Request& b) {
                     [](const llm::Message& x, const llm::Message& y) {
                       return x.author == y.author && x.text == y.text;
                     });
+}
+
+Hash HashMessages(const llm::Request& request) {
+  std::vector<std::string_view> texts;
+  for (const llm::Message& message : request.messages) texts.push_back(message.text);
+  return HashTexts(texts);
 }
 
 }  // namespace
@@ -38,21 +46,24 @@ std::string RequestJson(const llm::Request& request) {
 }
 
 Hash RequestTexts::Put(Connection& c, const llm::Request& request) {
+  const Hash said = HashMessages(request);
   for (const auto& known : last_) {
-    if (!known || !SaySame(known->first, request)) continue;
+    if (!known || known->said != said || !SaySame(known->request, request)) continue;
     // The transition that stored it may have been taken back.
-    if (Query(c, "SELECT 1 FROM texts WHERE hash = ?", known->second).Step()) return known->second;
+    if (Query(c, "SELECT 1 FROM texts WHERE hash = ?", known->text).Step()) return known->text;
   }
-  const Hash hash = PutText(c, RequestJson(request));
-  llm::Request kept;
-  kept.role = request.role;
-  kept.model = request.model;
-  kept.messages = request.messages;
-  kept.max_tokens = request.max_tokens;
-  kept.temperature = request.temperature;
-  kept.stop = request.stop;
-  last_[next_++ % last_.size()].emplace(std::move(kept), hash);
-  return hash;
+  const Hash text = PutText(c, RequestJson(request));
+  Known kept;
+  kept.request.role = request.role;
+  kept.request.model = request.model;
+  kept.request.messages = request.messages;
+  kept.request.max_tokens = request.max_tokens;
+  kept.request.temperature = request.temperature;
+  kept.request.stop = request.stop;
+  kept.said = said;
+  kept.text = text;
+  last_[next_++ % last_.size()].emplace(std::move(kept));
+  return text;
 }
 
 }  // namespace grove::results

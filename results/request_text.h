@@ -19,7 +19,12 @@ class RequestTexts {
 
  private:
   // The last ones, so that siblings are compared and not written again.
-  std::array<std::optional<std::pair<llm::Request, Hash>>, 16> last_;
+  struct Known {
+    llm::Request request;
+    Hash said;  // of its messages: prompts of one parent are equal for most of their length
+    Hash text;  // of RequestJson(request)
+  };
+  std::array<std::optional<Known>, 16> last_;
   std::size_t next_ = 0;
 };
 

@@ -427,8 +427,18 @@ CREATE TABLE launches (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// The writer keeps the sums of the ledger itself; what is left to look up is wall time by its scope.
+// Candidates of one program are those of one round.
+constexpr const char* kFewerIndexes = R"sql(
+DROP INDEX ledger_by_call;
+DROP INDEX ledger_by_scope;
+CREATE INDEX ledger_by_time ON ledger (round_number, idea_number) WHERE kind = 'seconds';
+DROP INDEX candidates_by_identity;
+)sql";
+
 constexpr Migration kMigrations[] = {{1, kTables},       {2, kViews},    {3, kMeasured},
-                                     {4, kLedgerScopes}, {5, kLaunches}, {6, kSeeds}};
+                                     {4, kLedgerScopes}, {5, kLaunches}, {6, kSeeds},
+                                     {7, kFewerIndexes}};
 
 }  // namespace
 

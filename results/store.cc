@@ -587,9 +587,10 @@ Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
           from)
         .Run();
     Query(c,
-          "UPDATE candidates SET message = ? WHERE verdict = 'duplicate' AND id <> ?2 AND "
-          "(round, identity) = (SELECT round, identity FROM candidates WHERE id = ?3)",
-          DuplicateMessage(name), to, from)
+          "UPDATE candidates SET message = ?1 WHERE verdict = 'duplicate' AND id <> ?2 AND "
+          "identity = (SELECT identity FROM candidates WHERE id = ?3) AND id BETWEEN "
+          "?2 / ?4 * ?4 AND ?2 / ?4 * ?4 + ?4 - 1",
+          DuplicateMessage(name), to, from, kNumbers * kBranches)
         .Run();
     impl_->meter.SettleAll(c, "evaluation " + name, {});
     return true;
@@ -741,17 +742,19 @@ Result<int> Store::SettleOpen() {
 Result<std::vector<LimitState>> Store::LimitStates(const LedgerScope& scope,
                                                    std::span<const LedgerLimit> limits) {
   if (limits.empty()) return std::vector<LimitState>();
-  return impl_->Join([&](Connection& c) {
-    // Time passes without anybody writing it down; what is refused for it must be seen here too.
-    for (const LedgerLimit& limit : limits) {
-      if (limit.kind == LedgerKind::kSeconds) {
-        impl_->meter.CountTime(c, scope);
-        break;
-      }
-    }
+  const auto read = [&](Connection& c) {
     std::vector<LimitState> states;
     for (const LedgerLimit& limit : limits) states.push_back(impl_->meter.StateOf(c, limit, scope));
     return states;
+  };
+  const bool timed = std::any_of(limits.begin(), limits.end(), [](const LedgerLimit& limit) {
+    return limit.kind == LedgerKind::kSeconds;
+  });
+  if (!timed) return impl_->writer.Read(read);
+  return impl_->Join([&](Connection& c) {
+    // Time passes without anybody writing it down; what is refused for it must be seen here too.
+    impl_->meter.CountTime(c, scope);
+    return read(c);
   });
 }
 

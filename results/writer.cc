@@ -1,6 +1,13 @@
 #include "results/writer.h"
 
+#include <algorithm>
+
 namespace grove::results {
+namespace {
+
+constexpr std::chrono::milliseconds kGather{2};
+
+}  // namespace
 
 Writer::Writer(SQLite::Database database, const std::filesystem::path& file,
                std::chrono::milliseconds linger)
@@ -29,12 +36,29 @@ Status Writer::Commit() {
   return {};
 }
 
-// Who waits here for another's commit finds his own transition in it.
+// One thread commits for all that come while it waits for them.
 Status Writer::CommitThrough(std::uint64_t transition) {
-  const std::scoped_lock turn(committing_);
-  const std::scoped_lock lock(mutex_);
-  if (committed_ >= transition) return {};
-  return Commit();
+  {
+    std::unique_lock lock(ending_);
+    ended_.wait(lock, [&] { return !gathering_ || durable_ >= transition; });
+    if (durable_ >= transition) return {};
+    gathering_ = true;
+  }
+  std::this_thread::sleep_for(std::min(linger_, kGather));
+  Status done;
+  std::uint64_t through = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    done = Commit();
+    through = committed_;
+  }
+  {
+    const std::scoped_lock lock(ending_);
+    gathering_ = false;
+    durable_ = through;
+  }
+  ended_.notify_all();
+  return done;
 }
 
 void Writer::Linger(const std::stop_token& stop) {

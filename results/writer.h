@@ -96,13 +96,16 @@ class Writer {
   void Linger(const std::stop_token& stop);
 
   const std::chrono::milliseconds linger_;
-  std::mutex committing_;  // taken before mutex_
   std::mutex mutex_;
   // Guarded by mutex_.
   Connection connection_;
   std::uint64_t written_ = 0;    // transitions
   std::uint64_t committed_ = 0;  // of them
   std::optional<Error> lost_;    // why the writer writes no more
+  std::mutex ending_;
+  bool gathering_ = false;       // a thread waits for others before it commits
+  std::uint64_t durable_ = 0;
+  std::condition_variable ended_;  // its commit
   std::condition_variable_any wake_;
   std::atomic<bool> idle_ = false;  // the thread below waits for a transition
   std::jthread lingerer_;

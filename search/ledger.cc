@@ -202,20 +202,21 @@ Result<Ledger::Begun> Ledger::Begin(const results::CallKey& key, llm::Request& r
   while (true) {
     auto size = Admit(need, {key.round, key.idea, {}}, stop);
     if (!size) return Failure(std::move(size.error()));
-    llm::Request fitted = request;
-    fitted.max_tokens = Tokens(*size);
+    const Tokens asked = std::exchange(request.max_tokens, Tokens(*size));
     Begun begun;
     begun.reserved = need.amounts(*size);
     // Before the reservation, so that nobody takes it for one that belongs to nothing.
     Entered();
-    auto row = store_.BeginCall(key, fitted, begun.reserved, limits_);
-    if (!row || row->status == results::CallStatus::kAnswered) Left();
+    auto row = store_.BeginCall(key, request, begun.reserved, limits_);
+    if (!row || row->status == results::CallStatus::kAnswered) {
+      Left();
+      request.max_tokens = asked;
+    }
     if (!row && row.error().code == ErrorCode::kBudget) continue;  // another was faster
     if (!row) return Failure(std::move(row.error()));
     if (row->status == results::CallStatus::kAnswered) {
       return grove::Fail(ErrorCode::kInternal, results::ToString(key) + " is answered already");
     }
-    request.max_tokens = fitted.max_tokens;
     begun.row = std::move(*row);
     return begun;
   }

@@ -242,10 +242,11 @@ Result<ModelCalls::Answer> ModelCalls::Replayed(const results::CallKey& key, llm
 
 Result<ModelCalls::Answer> ModelCalls::AskModel(const results::CallKey& key, llm::Request request,
                                                 std::stop_token stop) {
-  const llm::Request whole = request;
+  const Tokens most = request.max_tokens;
   int paid = 0;
   for (int turn = 1;; ++turn) {
-    request = whole;
+    request.max_tokens = most;
+    request.meter = nullptr;
     auto begun = ledger_.Begin(key, request, stop);
     if (!begun) return Failure(std::move(begun.error()));
     ++paid;

@@ -133,7 +133,8 @@ Prompts::Prompts(const seeds::Task& task, const eval::Device& device, const Sear
     : config_(config),
       task_(TaskFactsOf(task)),
       device_(FactsOf(device, config)),
-      library_(std::move(library)) {}
+      library_(std::move(library)),
+      idea_page_(ideas::IdeaPage()) {}
 
 namespace {
 
@@ -212,7 +213,7 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
   context.model = config_.model;
   context.seed = config_.seed + static_cast<std::uint64_t>(question.turn);
   context.radical = question.radical;
-  return ideas::BuildIdeaRequest(context);
+  return ideas::BuildIdeaRequest(context, idea_page_);
 }
 
 codegen::ImplementContext Prompts::Implementation(const ParentFacts& parent, const IdeaRow& idea,
@@ -236,7 +237,7 @@ std::uint64_t Prompts::SeedOf(int branch) const {
 Result<llm::Request> Prompts::ForImplementation(const ParentFacts& parent, const IdeaRow& idea,
                                                 int branch,
                                                 const std::vector<std::string>& hints) const {
-  return codegen::BuildImplementRequest(Implementation(parent, idea, branch, hints));
+  return codegen::BuildImplementRequest(Implementation(parent, idea, branch, hints), pages_);
 }
 
 Result<llm::Request> Prompts::ForRepair(const ParentFacts& parent, const IdeaRow& idea, int branch,
@@ -253,7 +254,7 @@ Result<llm::Request> Prompts::ForRepair(const ParentFacts& parent, const IdeaRow
   context.message = verdict.message;
   context.report = report;
   context.earlier = earlier;
-  return codegen::BuildRepairRequest(context);
+  return codegen::BuildRepairRequest(context, pages_);
 }
 
 }  // namespace grove::search

@@ -1,7 +1,7 @@
 // The questions of a search: turns the run's rows into the contexts from which ideas/ and codegen/
 // write prompts. What is asked is a function of the rounds that are finished, the parent and the
 // configuration, never of what happens to be in flight, so a run that is resumed or replayed asks
-// the same. Thread-safe: what it holds does not change.
+// the same. Thread-safe: what it holds does not change, and templates are read once.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@
 #include "eval/device.h"
 #include "ideas/context.h"
 #include "ideas/knowledge.h"
+#include "ideas/prompt_page.h"
 #include "llm/client.h"
 #include "results/rows.h"
 #include "search/config.h"
@@ -71,6 +72,8 @@ class Prompts {
   const ideas::TaskFacts task_;
   const ideas::DeviceFacts device_;
   const ideas::Library library_;
+  const ideas::PromptPage idea_page_;
+  const codegen::ProgramPages pages_;
 };
 
 // The idea that a row holds.

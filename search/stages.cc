@@ -26,7 +26,9 @@ struct Job {
   std::optional<eval::Evaluation> found;  // by another machine
 };
 using JobPtr = std::shared_ptr<Job>;
-using Node = flow::function_node<JobPtr, flow::continue_msg>;
+// A job that is at its end goes to the last node at once, and none goes on in its place. What goes
+// on is the next thing that its own thread does, so that no other thread is woken for it.
+using Node = flow::function_node<JobPtr, JobPtr>;
 
 // Notes an error of ours; whether the next step follows.
 bool GoesOn(Job& job, Result<bool> ended) {
@@ -72,6 +74,7 @@ struct Stages::Impl {
       graph.emplace();
       // Apart, so that what a verdict leads to never holds a step up.
       finish.emplace(*graph, flow::unlimited, [](const JobPtr& job) {
+        if (!job) return flow::continue_msg();
         if (job->failed) {
           job->done(Failure(std::move(job->error)));
         } else if (job->away) {
@@ -81,23 +84,22 @@ struct Stages::Impl {
         }
         return flow::continue_msg();
       });
+      compile.emplace(*graph, limits.compile, [this](const JobPtr& job) {
+        return Step(job, [](Job& j) { return GoesOn(j, j.steps.Compile()); });
+      });
+      check.emplace(*graph, limits.check, [this](const JobPtr& job) {
+        return Step(job, [this](Job& j) {
+          return elsewhere == nullptr ? GoesOn(j, j.steps.Check()) : LookUp(j);
+        });
+      });
       time.emplace(*graph, limits.time, [this](const JobPtr& job) {
-        Step(job, nullptr, [](Job& j) {
+        return Step(job, [](Job& j) {
           auto timed = j.steps.Time();
           return GoesOn(j, timed.map([] { return true; }));
         });
-        return flow::continue_msg();
       });
-      check.emplace(*graph, limits.check, [this](const JobPtr& job) {
-        Step(job, &*time, [this](Job& j) {
-          return elsewhere == nullptr ? GoesOn(j, j.steps.Check()) : LookUp(j);
-        });
-        return flow::continue_msg();
-      });
-      compile.emplace(*graph, limits.compile, [this](const JobPtr& job) {
-        Step(job, &*check, [](Job& j) { return GoesOn(j, j.steps.Compile()); });
-        return flow::continue_msg();
-      });
+      flow::make_edge(*compile, *check);
+      flow::make_edge(*check, *time);
     });
   }
 
@@ -125,8 +127,10 @@ struct Stages::Impl {
     return false;
   }
 
+  // What the next node gets.
   template <typename F>
-  void Step(const JobPtr& job, Node* next, F step) {
+  JobPtr Step(const JobPtr& job, F step) {
+    if (!job) return nullptr;
     bool goes_on = false;
     if (stop.stop_requested()) {
       job->failed = true;
@@ -135,11 +139,9 @@ struct Stages::Impl {
       // A step that waits for its own parallel work must not pick up another program's step.
       tbb::this_task_arena::isolate([&] { goes_on = step(*job); });
     }
-    if (goes_on && next != nullptr) {
-      next->try_put(job);
-      return;
-    }
+    if (goes_on) return job;
     finish->try_put(job);
+    return nullptr;
   }
 
   const eval::Evaluator& evaluator;
@@ -150,7 +152,8 @@ struct Stages::Impl {
   tbb::global_control threads;
   tbb::task_arena arena;
   std::optional<flow::graph> graph;
-  std::optional<Node> finish, time, check, compile;
+  std::optional<flow::function_node<JobPtr>> finish;
+  std::optional<Node> time, check, compile;
 };
 
 Stages::Stages(const eval::Evaluator& evaluator, const StageLimits& limits, std::stop_token stop,

@@ -118,7 +118,7 @@ TEST(IdeaPrompt, RequestCarriesRoleModelAndSeed) {
 }
 
 TEST(IdeaPrompt, AMissingTemplateSaysWhichFile) {
-  const auto request = BuildIdeaRequest(Context(), "/nonexistent");
+  const auto request = BuildIdeaRequest(Context(), IdeaPage("/nonexistent"));
   ASSERT_FALSE(request);
   EXPECT_EQ(request.error().code, ErrorCode::kNotFound);
   EXPECT_NE(request.error().message.find("idea.mustache"), std::string::npos);

@@ -122,7 +122,7 @@ TEST(RepairPrompt, AnEndlessCompilerLogIsCut) {
 }
 
 TEST(ImplementPrompt, AMissingTemplateSaysWhichFile) {
-  const auto request = BuildImplementRequest(Context(), "/nonexistent");
+  const auto request = BuildImplementRequest(Context(), ProgramPages("/nonexistent"));
   ASSERT_FALSE(request);
   EXPECT_NE(request.error().message.find("implement.mustache"), std::string::npos);
 }
