@@ -165,6 +165,8 @@ int Dispatch(int argc, const char* const* argv) {
   std::string resume_run;
   auto* resume_app = app.add_subcommand("resume", "go on with a run that stopped or was killed");
   resume_app->add_option("run", resume_run, "the run (default: the last one)");
+  AddSettings(*resume_app, "rounds");
+  AddSettings(*resume_app, "patience");
   AddSettings(*resume_app, "budget.");
 
   ModelsOptions models;

@@ -12,6 +12,7 @@
 #include "results/compare.h"
 #include "results/diff.h"
 #include "results/format.h"
+#include "results/timeline.h"
 
 namespace grove::cli {
 namespace {
@@ -76,8 +77,9 @@ int DiffCommand(const DiffCommandOptions& options, const Common& common) {
 int LogCommand(const LogCommandOptions& options, const Common& common) {
   auto run = OpenRun(common.runs, options.run);
   if (!run) return Complain(run.error());
+  const std::vector<results::EventRow> timeline = results::Timeline(run->data);
   std::vector<const results::EventRow*> events;
-  for (const results::EventRow& event : run->data.events) {
+  for (const results::EventRow& event : timeline) {
     if (options.kind.empty() || event.kind == options.kind) events.push_back(&event);
   }
   if (options.last > 0 && events.size() > static_cast<std::size_t>(options.last)) {
@@ -86,8 +88,7 @@ int LogCommand(const LogCommandOptions& options, const Common& common) {
   if (common.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const results::EventRow* event : events) {
-      json.push_back({{"id", event->id},
-                      {"time", results::FormatWallTime(event->time)},
+      json.push_back({{"time", results::FormatWallTime(event->time)},
                       {"kind", event->kind},
                       {"text", event->text}});
     }

@@ -80,6 +80,18 @@ void DescribeCode(Account& account, const codegen::CompileOutcome& compiled) {
   }
 }
 
+// What the compiler made of `program`, without running it.
+Result<search::KernelProfile> LookAtCode(Workbench& bench, const codegen::KernelProgram& program,
+                                         const std::string& case_name) {
+  const eval::CaseContext* context = bench.evaluator->FindContext(case_name);
+  if (context == nullptr) return Fail(ErrorCode::kNotFound, "no case " + case_name);
+  auto prepared = bench.evaluator->PrepareFor(program, *context);
+  if (!prepared) return Failure(std::move(prepared.error()));
+  Account account;
+  DescribeCode(account, *prepared->compiled);
+  return search::KernelProfile{std::move(account.summary), std::move(account.report)};
+}
+
 }  // namespace
 
 Result<KernelLook> LookAt(Workbench& bench, const codegen::KernelProgram& program,
@@ -119,10 +131,12 @@ Result<KernelLook> LookAt(Workbench& bench, const codegen::KernelProgram& progra
   return look;
 }
 
-search::Profiler ProfilerOf(Workbench& bench, std::uint64_t seed) {
-  return [&bench, seed](const codegen::KernelProgram& program) -> Result<search::KernelProfile> {
+search::Profiler ProfilerOf(Workbench& bench, std::uint64_t seed, bool elsewhere) {
+  return [&bench, seed,
+          elsewhere](const codegen::KernelProgram& program) -> Result<search::KernelProfile> {
     const auto cases = bench.evaluator->timed_cases();
     if (cases.empty()) return Fail(ErrorCode::kInvalidInput, "no case is timed");
+    if (elsewhere) return LookAtCode(bench, program, cases.front());
     auto look = LookAt(bench, program, cases.front(), seed);
     if (!look) return Failure(std::move(look.error()));
     return std::move(look->profile);

@@ -21,7 +21,8 @@ struct KernelLook {
 Result<KernelLook> LookAt(Workbench& bench, const codegen::KernelProgram& program,
                           const std::string& case_name, std::uint64_t seed);
 
-// For a search on `bench`, which must outlive it: looks at the first timed case.
-search::Profiler ProfilerOf(Workbench& bench, std::uint64_t seed);
+// For a search on `bench`, which must outlive it: looks at the first timed case. Where kernels are
+// evaluated `elsewhere`, the bench's own device says nothing of them: only their machine code does.
+search::Profiler ProfilerOf(Workbench& bench, std::uint64_t seed, bool elsewhere);
 
 }  // namespace grove::cli

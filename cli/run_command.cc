@@ -237,7 +237,7 @@ int Search(const std::string& name, Workbench& bench, llm::Client& client, resul
       return Complain(compared.error());
     }
     search::SearchParts parts{bench.task, *bench.evaluator, *bench.device, client, store, observer};
-    parts.profiler = ProfilerOf(bench, config.seed);
+    parts.profiler = ProfilerOf(bench, config.seed, elsewhere != nullptr);
     parts.elsewhere = elsewhere.get();
     SayWhereAnswersBelong(observer, config, common.runs, name);
     log.To(&observer);
@@ -310,7 +310,7 @@ int RunOneOfBatch(const std::string& name, const search::SearchConfig& whole, in
   const search::SearchParts parts{(*bench)->task,    *(*bench)->evaluator,
                                   *(*bench)->device, **client,
                                   **store,           observer,
-                                  nullptr,           ProfilerOf(**bench, config.seed)};
+                                  nullptr,           ProfilerOf(**bench, config.seed, false)};
   SayWhereAnswersBelong(observer, config, common.runs, name);
   log.To(&observer);
   auto summary = search::RunSteered(parts, config, common.stop);
@@ -491,7 +491,16 @@ int RunCommand(const RunOptions& options, const Common& common) {
 
 int ResumeCommand(const std::string& run, const std::map<std::string, std::string>& flags,
                   const Common& common) {
-  if (IsBatch(common, run)) return ResumeBatchCommand(run, BatchRunner(common), common);
+  if (IsBatch(common, run)) {
+    if (!flags.empty()) {
+      return Complain(
+          {ErrorCode::kInvalidInput,
+           fmt::format("'{}' is a batch, whose settings stand in its file; --{} changes "
+                       "those of a single run only",
+                       run, flags.begin()->first)});
+    }
+    return ResumeBatchCommand(run, BatchRunner(common), common);
+  }
   auto name = FindRun(common.runs, run);
   if (!name) return Complain(name.error());
   auto reader = results::Reader::Open(common.runs / *name);

@@ -70,10 +70,12 @@ void PrintEvaluation(const seeds::Task& task, const eval::Evaluation& evaluation
     }
     if (!time.note.empty()) fmt::print("          {}\n", time.note);
     for (const eval::LaunchReport& launch : time.launches) {
-      fmt::print("launch    {}: {}{}, occupancy {:.0f}% (limit: {})\n", launch.kernel,
+      const std::string& limiter = launch.occupancy.limiter;
+      fmt::print("launch    {}: {}{}, occupancy {:.0f}%{}\n", launch.kernel,
                  results::FormatTime(launch.time),
                  launch.bound.empty() ? "" : ", bound by " + launch.bound,
-                 100 * launch.occupancy.warps_share, launch.occupancy.limiter);
+                 100 * launch.occupancy.warps_share,
+                 limiter.empty() ? "" : " (limit: " + limiter + ")");
     }
   }
   for (const eval::KernelRecord& kernel : evaluation.kernels) {

@@ -36,10 +36,11 @@ struct FarmOptions {
 
 // Finds NVRTC in CUDA_HOME, CUDA_PATH, /usr/local/cuda, the loader's path or an installed Python
 // wheel (nvidia/cuda_nvrtc, nvidia/cu13). kUnavailable, with what was searched, when there is none.
-// With `cuda_home` only that toolkit folder is looked at.
+// With `cuda_home` only that toolkit folder is looked at, but for CCCL's headers (nv/target), which
+// are another place's where the toolkit has none.
 struct Toolkit {
   std::filesystem::path nvrtc_library;
-  std::vector<std::filesystem::path> include_folders;  // include, include/cccl
+  std::vector<std::filesystem::path> include_folders;  // include, and CCCL's
 };
 Result<Toolkit> FindToolkit(const std::filesystem::path& cuda_home = {});
 

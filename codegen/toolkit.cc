@@ -57,6 +57,11 @@ void AddIncludes(const fs::path& folder, std::vector<fs::path>& includes) {
   if (fs::is_directory(folder / "cccl", error)) includes.push_back(folder / "cccl");
 }
 
+bool HasTarget(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / "nv" / "target", error);
+}
+
 // A toolkit's root, as CUDA_HOME names it.
 std::optional<Toolkit> ToolkitAt(const fs::path& root) {
   for (const char* sub : {"lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib",
@@ -116,6 +121,35 @@ std::optional<Toolkit> ToolkitInWheels(const fs::path& site) {
   return std::nullopt;
 }
 
+// cooperative_groups.h includes CCCL's nv/target, which Python's wheels keep apart and
+// installations may lack: then it is of the first other place that has it, behind the toolkit's own
+// headers.
+Toolkit WithTarget(Toolkit toolkit) {
+  std::vector<fs::path>& folders = toolkit.include_folders;
+  if (folders.empty() || std::any_of(folders.begin(), folders.end(), HasTarget)) return toolkit;
+  std::vector<fs::path> roots = {folders.front().parent_path()};
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const std::string value = Variable(name); !value.empty()) roots.emplace_back(value);
+  }
+  roots.emplace_back("/usr/local/cuda");
+  for (const fs::path& site : SitePackages()) {
+    roots.push_back(site / "nvidia" / "cu13");
+    roots.push_back(site / "nvidia" / "cuda_runtime");
+  }
+  roots.emplace_back("/usr");
+  for (const fs::path& root : roots) {
+    for (const fs::path& folder :
+         {root / "include" / "cccl", root / "targets/x86_64-linux/include/cccl",
+          root / "targets/sbsa-linux/include/cccl", root.parent_path() / "cuda_cccl" / "include",
+          root / "include"}) {
+      if (!HasTarget(folder)) continue;
+      folders.push_back(folder);
+      return toolkit;
+    }
+  }
+  return toolkit;
+}
+
 std::vector<fs::path> LoaderFolders() {
   std::vector<fs::path> folders;
   std::string list = Variable("LD_LIBRARY_PATH");
@@ -131,9 +165,7 @@ std::vector<fs::path> LoaderFolders() {
   return folders;
 }
 
-}  // namespace
-
-Result<Toolkit> FindToolkit(const fs::path& cuda_home) {
+Result<Toolkit> FindLibrary(const fs::path& cuda_home) {
   if (!cuda_home.empty()) {
     if (auto toolkit = ToolkitAt(cuda_home)) return *toolkit;
     return Fail(
@@ -170,6 +202,14 @@ Result<Toolkit> FindToolkit(const fs::path& cuda_home) {
                   "Python wheels; install the CUDA toolkit 12.4 or newer, or pip install "
                   "nvidia-cuda-nvrtc nvidia-cuda-runtime, or set CUDA_HOME",
                   searched));
+}
+
+}  // namespace
+
+Result<Toolkit> FindToolkit(const fs::path& cuda_home) {
+  auto toolkit = FindLibrary(cuda_home);
+  if (!toolkit) return toolkit;
+  return WithTarget(*std::move(toolkit));
 }
 
 fs::path DefaultCacheFolder() {

@@ -201,6 +201,7 @@ struct Evaluator::Run {
     const CaseContext* context = nullptr;
     std::vector<StageRecord> stages;  // compilation
     std::optional<Verdict> verdict;   // of the compilation
+    std::optional<Prepared> prepared;
     std::optional<CheckOutcome> outcome;
     std::optional<Error> error;
     Milliseconds duration{0};
@@ -245,7 +246,8 @@ struct Evaluator::Run {
     const StopWatch watch;
     CheckRequest request;
     request.context = &context;
-    request.candidate = &*prepared->prepared;
+    result.prepared = std::move(*prepared->prepared);
+    request.candidate = &*result.prepared;
     request.seed = DrawSeed(self.options_.seed, context.case_index, StageOf(task_case.role));
     request.detect = detect;
     request.runs = runs;
@@ -288,6 +290,28 @@ struct Evaluator::Run {
     return verdict;
   }
 
+  // Adds to a verdict of wrong values whether runs on the same inputs agree, which tells a race
+  // from a wrong formula; two more runs say it where it is not `known`.
+  void SayWhetherRunsAgree(const CaseContext& context, const Prepared& candidate,
+                           std::optional<bool> known) {
+    Verdict& verdict = evaluation.verdict;
+    const bool values =
+        verdict.kind == VerdictKind::kWrongResult || verdict.kind == VerdictKind::kUnstable;
+    if (!values || context.task->allow_nondeterminism) return;
+    if (!known) {
+      CheckRequest request;
+      request.context = &context;
+      request.candidate = &candidate;
+      request.seed = verdict.seed;
+      request.runs = 2;
+      const auto again = self.device_.Check(request);
+      if (!again || again->fault || again->unwritten_tensor) return;
+      known = again->deterministic;
+    }
+    verdict.message += *known ? "; other runs on the same inputs give the same bits"
+                              : "; runs on the same inputs differ in their bits: a race";
+  }
+
   // Takes a case's result in; true when the evaluation ends here.
   bool Absorb(CaseResult&& result) {
     for (StageRecord& record : result.stages) evaluation.stages.push_back(std::move(record));
@@ -315,7 +339,12 @@ struct Evaluator::Run {
     }
     evaluation.stages.push_back({stage, task_case.name, !judgement.failed(), result.duration,
                                  judgement.error, judgement.tolerance});
-    if (Absorb(judgement, result.seed)) return true;
+    if (Absorb(judgement, result.seed)) {
+      const bool compared = result.runs > 1 && !outcome.fault && !outcome.unwritten_tensor;
+      SayWhetherRunsAgree(context, *result.prepared,
+                          compared ? std::optional(outcome.deterministic) : std::nullopt);
+      return true;
+    }
     if (result.runs > 1) {
       const bool fine = outcome.deterministic || context.task->allow_nondeterminism;
       evaluation.stages.push_back(
@@ -521,7 +550,7 @@ struct Evaluator::Run {
       evaluation.verdict.kind = VerdictKind::kPass;
       evaluation.verdict.stage = Stage::kRecheck;
       evaluation.verdict.case_name.clear();
-      evaluation.verdict.message = LeastMargins();
+      evaluation.verdict.message = LeastMargins(evaluation.gates);
     }
     if (scored > 0) evaluation.score = Nanoseconds(std::exp(log_sum / scored));
     std::int64_t longest = 1;
@@ -532,28 +561,6 @@ struct Evaluator::Run {
       evaluation.measured_class = std::max(*evaluation.measured_class, *granted);
     }
     return {};
-  }
-
-  // "least margins to the gates: QtA=R 1830x (n512), ..."; empty when the task has no checker.
-  std::string LeastMargins() const {
-    std::vector<const GateRecord*> least;
-    for (const GateRecord& record : evaluation.gates) {
-      if (record.gate.name == "finite") continue;
-      const auto same = std::find_if(least.begin(), least.end(), [&](const GateRecord* other) {
-        return other->gate.name == record.gate.name;
-      });
-      if (same == least.end()) {
-        least.push_back(&record);
-      } else if (record.gate.margin() < (*same)->gate.margin()) {
-        *same = &record;
-      }
-    }
-    std::string text;
-    for (const GateRecord* record : least) {
-      text += fmt::format("{}{} ({})", text.empty() ? "least margins to the gates: " : ", ",
-                          DescribeMargins({&record->gate, 1}), record->case_name);
-    }
-    return text;
   }
 
   // A scored case of a live reference before it is timed, all of its outputs; false when the
@@ -650,7 +657,13 @@ struct Evaluator::Run {
       evaluation.stages.push_back({stage, task_case.name, !judgement.failed(), Milliseconds(0),
                                    judgement.error, judgement.tolerance});
       evaluation.worst_error = std::max(evaluation.worst_error, judgement.error);
-      if (Absorb(judgement, request.seed)) return std::optional<Nanoseconds>();
+      if (Absorb(judgement, request.seed)) {
+        // Where the whole case is executed in a moment.
+        if (!self.device_.gpus().empty()) {
+          SayWhetherRunsAgree(context, *prepared->prepared, std::nullopt);
+        }
+        return std::optional<Nanoseconds>();
+      }
     }
     if (verdict) {
       verdict->seed = request.seed;

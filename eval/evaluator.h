@@ -14,6 +14,7 @@
 #include "codegen/compiler.h"
 #include "codegen/program.h"
 #include "eval/device.h"
+#include "eval/qr_check.h"
 #include "eval/verdict.h"
 #include "seeds/task.h"
 
@@ -55,12 +56,6 @@ struct CaseTime {
 struct CasePair {
   std::string case_name;
   PairOutcome outcome;
-};
-
-// What a task's checker measured of one case (worst draw of it).
-struct GateRecord {
-  std::string case_name;
-  Gate gate;
 };
 
 // Resources of one kernel that the plan launches in one scored case; kernels of other variants are

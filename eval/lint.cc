@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <span>
 
 #include <fmt/format.h>
@@ -90,6 +91,36 @@ seeds::Task ChecksOf(const seeds::Task& suite, bool small) {
   return checks;
 }
 
+seeds::Task OnlyCase(const seeds::Task& task, std::size_t index) {
+  const auto at = static_cast<std::ptrdiff_t>(index);
+  seeds::Task single = task;
+  single.cases = {task.cases[index]};
+  single.reduction = {*(task.reduction.begin() + at)};
+  single.reference_elements_per_block = {*(task.reference_elements_per_block.begin() + at)};
+  return single;
+}
+
+// A program that writes zeros to every output and reads nothing.
+Result<codegen::KernelProgram> ZerosOf(const Case& c) {
+  std::string parameters, body, args;
+  for (const Tensor* output : OutputsOf(c)) {
+    const char* comma = args.empty() ? "" : ", ";
+    parameters += fmt::format("{}tensor::{}* {}_out", comma, output->name, output->name);
+    args += fmt::format("{}\"{}\"", comma, output->name);
+    body += fmt::format("  for (long long i = first; i < {}LL; i += stride) {}_out[i] = 0;\n",
+                        output->elements(), output->name);
+  }
+  const std::string source = fmt::format(
+      "extern \"C\" __global__ void zeros({}) {{\n"
+      "  const long long first = 1LL * blockIdx.x * blockDim.x + threadIdx.x;\n"
+      "  const long long stride = 1LL * gridDim.x * blockDim.x;\n{}}}\n",
+      parameters, body);
+  return codegen::MakeProgram(
+      source, fmt::format(R"({{"launches": [{{"kernel": "zeros", "grid": 16, "block": 256, )"
+                          R"("args": [{}]}}]}})",
+                          args));
+}
+
 // Whether an answer would be taken for right.
 bool Passes(const seeds::Task& task, std::size_t index, const Outputs& answer,
             const Outputs& right) {
@@ -158,6 +189,13 @@ class Linter {
         if (auto done = TryReference(*context); !done) return done;
       }
     }
+    if (checks_.checker != seeds::Checker::kReference) {
+      for (std::size_t i = 0; i < checks_.cases.size(); ++i) {
+        if (!IsOrdinary(checks_.cases[i]) || !zeroed_.insert(checks_.cases[i].name).second)
+          continue;
+        if (auto done = TryZeros(i, options); !done) return done;
+      }
+    }
     const auto seed = codegen::MakeProgram(checks_.seed.source, checks_.seed.plan);
     if (!seed) {
       Find("seed", "", seed.error().message);
@@ -169,6 +207,30 @@ class Linter {
       Find("seed", evaluation->verdict.case_name,
            fmt::format("the seed does not pass: {}: {}", Name(evaluation->verdict.kind),
                        evaluation->verdict.message));
+    }
+    return {};
+  }
+
+  // Where a checker decides there is no right answer to compare with: a program that writes zeros
+  // goes the way of any other.
+  Status TryZeros(std::size_t index, const EvaluatorOptions& options) {
+    // One of its own: a device keeps what it made for the cases of a task by their numbers.
+    const auto device = MakeEmulatorDevice(*FindDevice("H200"), {});
+    const seeds::Task single = OnlyCase(checks_, index);
+    const auto zeros = ZerosOf(single.cases.front());
+    if (!zeros) return Failure(zeros.error());
+    auto evaluator = Evaluator::Create(single, compiler_, *device, options);
+    if (!evaluator) return Failure(std::move(evaluator.error()));
+    auto evaluation = (*evaluator)->Evaluate(*zeros);
+    if (!evaluation) return Failure(std::move(evaluation.error()));
+    const Verdict& verdict = evaluation->verdict;
+    if (verdict.passed()) {
+      Find("answers", single.cases.front().name,
+           "zeros would pass; have the checker refuse them, or draw other inputs");
+    } else if (verdict.kind != VerdictKind::kWrongResult) {
+      return Fail(ErrorCode::kInternal,
+                  fmt::format("zeros for case {} of task {}: {}: {}", single.cases.front().name,
+                              task_.name, Name(verdict.kind), verdict.message));
     }
     return {};
   }
@@ -303,7 +365,8 @@ class Linter {
   const LintOptions options_;
   LiveReference live_{{}};
   std::string suite_;
-  seeds::Task checks_;  // the check cases of the suite
+  std::set<std::string> zeroed_;  // cases, which may be those of several suites
+  seeds::Task checks_;            // the check cases of the suite
   LintReport report_;
 };
 

@@ -4,7 +4,8 @@
 //   reference   is finite in the type of its outputs, has a scale (its outputs are not all zero in
 //               smoke and sweep cases), and depends on every input that is not constant
 //   answers     that read nothing are refused in every smoke and sweep case: zeros, the mean of the
-//               right answer everywhere, and the right answer for other inputs
+//               right answer everywhere, and the right answer for other inputs (where a checker
+//               decides instead of a reference: zeros, by a program that writes them)
 //   seed        passes every check
 // Baselines by another implementation are a matter of tests (tests/seeds/independent_test.cc).
 #pragma once

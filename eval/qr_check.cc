@@ -211,4 +211,25 @@ std::string DescribeMargins(std::span<const Gate> gates) {
   return text;
 }
 
+std::string LeastMargins(const std::vector<GateRecord>& gates) {
+  std::vector<const GateRecord*> least;
+  for (const GateRecord& record : gates) {
+    if (record.gate.name == "finite") continue;
+    const auto same = std::find_if(least.begin(), least.end(), [&](const GateRecord* other) {
+      return other->gate.name == record.gate.name;
+    });
+    if (same == least.end()) {
+      least.push_back(&record);
+    } else if (record.gate.margin() < (*same)->gate.margin()) {
+      *same = &record;
+    }
+  }
+  std::string text;
+  for (const GateRecord* record : least) {
+    text += fmt::format("{}{} ({})", text.empty() ? "least margins to the gates: " : ", ",
+                        DescribeMargins({&record->gate, 1}), record->case_name);
+  }
+  return text;
+}
+
 }  // namespace grove::eval

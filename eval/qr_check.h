@@ -68,4 +68,14 @@ std::string Describe(const Gate& gate);
 // "QtA=R 1830x, QtQ=I 954x, ...": by how much each gate was passed.
 std::string DescribeMargins(std::span<const Gate> gates);
 
+// What a task's checker measured of one case (worst draw of it).
+struct GateRecord {
+  std::string case_name;
+  Gate gate;
+};
+
+// "least margins to the gates: QtA=R 1830x (n512), ...": of each gate but "finite", the case that
+// came nearest. Empty for no gates.
+std::string LeastMargins(const std::vector<GateRecord>& gates);
+
 }  // namespace grove::eval

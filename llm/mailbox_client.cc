@@ -65,7 +65,7 @@ std::string PromptText(int number, const Request& request, const std::string& ha
       Stem(number), FormOf(request.role), kEndOfReply);
   if (request.seed != 0) {
     text +=
-        fmt::format("Sample {}: other samples of the same prompt should differ from this one.\n\n",
+        fmt::format("Sample {}: other samples of the same prompt should differ from this one in what the prompt leaves open.\n\n",
                     request.seed);
   }
   for (const Message& message : request.messages) {

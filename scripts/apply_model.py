@@ -7,7 +7,7 @@ A kernel is for the exact shapes, types and constants of its case. Calls of the 
 take it; all others go to PyTorch. Both are counted, with the shapes that no kernel was given for.
 Outputs are compared with those of the untouched model over several inputs, at a tolerance by the
 model's type (relative L2 error of each output). Times are medians, of the untouched model, of the
-model with all kernels, and with those of one operation at a time. FILE is what `grove export` writes
+model with all kernels, and with those of one operation at a time, which take turns. FILE is what `grove export` writes
 for PyTorch, what `grove compile` writes, or (--emulate, no GPU needed) the kernel's source, which
 then runs in the emulator: that proves the replacement right, and no time is given.
 Exit code 0: every output agrees. 1: one does not. 2: bad input.
@@ -220,25 +220,37 @@ def error_of(got, expected):
     return (got - expected).norm().item() / scale if scale else got.norm().item()
 
 
-def median_time(call, device, runs):
-    """Milliseconds of one call, median: by events on a GPU."""
-    for _ in range(3):
+def one_time(call, device):
+    """Milliseconds of one call, by events on a GPU, where the call before it keeps the GPU busy
+    while the host enqueues this one: as in a loop."""
+    call()
+    if device.startswith("cuda"):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
         call()
-    samples = []
-    for _ in range(runs):
-        if device.startswith("cuda"):
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda.synchronize()
-            begin.record()
-            call()
-            end.record()
-            end.synchronize()
-            samples.append(begin.elapsed_time(end))
-        else:
-            start = time.perf_counter()
-            call()
-            samples.append(1e3 * (time.perf_counter() - start))
-    return statistics.median(samples)
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end)
+    start = time.perf_counter()
+    call()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def median_times(variants, call, device, runs):
+    """Milliseconds of one call under each of these contexts, medians.
+
+    They take turns, since a GPU that has worked for a second runs at another clock than one that
+    starts: one after the other they would not compare.
+    """
+    samples = [[] for _ in variants]
+    for number in range(runs + 1):  # the first is for warming up
+        order = range(len(variants)) if number % 2 else reversed(range(len(variants)))
+        for i in order:
+            with variants[i]():
+                taken = one_time(call, device)
+            if number > 0:
+                samples[i].append(taken)
+    return [statistics.median(taken) for taken in samples]
 
 
 def find_grove(given):
@@ -311,28 +323,36 @@ def run(options):
     inputs = reference[0][0]
     report = {"model": options.model, "device": device, "dtype": dtype, "inputs": options.inputs,
               "tolerance": options.tolerance or TOLERANCE, "emulated": bool(options.emulate), "operations": {}}
-    if timed:
-        report["untouched_ms"] = median_time(lambda: source.call(inputs), device, options.runs)
     kinds = sorted(kernels.enabled)
-    for chosen in [kinds] + ([[kind] for kind in kinds] if len(kinds) > 1 else []):
+    choices = [kinds] + ([[kind] for kind in kinds] if len(kinds) > 1 else [])
+    entries = []
+
+    def with_kernels(chosen):
         kernels.enabled = set(chosen)
-        kernels.reset()
         patches = Patches(kernels, source.model)
         patches.scope = getattr(source, "scope", None)
-        with patches:
+        return patches
+
+    for chosen in choices:
+        kernels.reset()
+        with with_kernels(chosen):
             error, agrees = compare(source, kernels, options, reference)
             entry = {"error": error, "agrees": agrees}
             entry["applied"] = sum(kernels.applied.values())
             entry["fallback"] = sum(kernels.fallen.values())
             counts = {kind: {"applied": kernels.applied[kind], "fallback": kernels.fallen[kind],
                              "reasons": dict(kernels.reasons.get(kind, {}))} for kind in chosen}
-            if timed:
-                entry["ms"] = median_time(lambda: source.call(inputs), device, options.runs)
-                entry["speedup"] = report["untouched_ms"] / entry["ms"]
+        entries.append(entry)
         if chosen is kinds:
             report["whole"], report["counts"] = entry, counts
         if len(chosen) == 1:
             report["operations"][chosen[0]] = entry
+    if timed:
+        report["untouched_ms"], *times = median_times(
+            [contextlib.nullcontext] + [functools.partial(with_kernels, chosen) for chosen in choices],
+            lambda: source.call(inputs), device, options.runs)
+        for entry, taken in zip(entries, times):
+            entry["ms"], entry["speedup"] = taken, report["untouched_ms"] / taken
     return report
 
 

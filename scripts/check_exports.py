@@ -136,6 +136,8 @@ def table(out, tasks):
         note = ""
         if right is False:
             note = "WRONG"
+        elif not wanted:
+            note = "NO RUN TIME"
         elif ratio and large and abs(ratio - 1) > 0.05:
             note = "OVER 5%"
         failed += bool(note)

@@ -8,11 +8,10 @@
 
 namespace grove::search {
 
-Status ProfileFrontier(const ProfilingParts& parts,
-                       const std::vector<results::FrontierEntry>& frontier, int round,
-                       const std::stop_token& stop) {
-  for (const results::FrontierEntry& entry : frontier) {
-    const results::CandidateRow& row = *parts.tree.data().Find(entry.candidate);
+Status ProfileParents(const ProfilingParts& parts, const std::vector<CandidateId>& parents,
+                      int round, const std::stop_token& stop) {
+  for (const CandidateId parent : parents) {
+    const results::CandidateRow& row = *parts.tree.data().Find(parent);
     if (!row.profile.empty()) continue;
     const auto note = [&](const std::string& why) {
       return parts.tree.store().AddEvent("profile", fmt::format("{}: {}", row.name, why));
@@ -34,8 +33,7 @@ Status ProfileFrontier(const ProfilingParts& parts,
       continue;
     }
     const std::string name = row.name;
-    if (auto kept = parts.tree.SetProfile(entry.candidate, profile->summary, profile->report);
-        !kept) {
+    if (auto kept = parts.tree.SetProfile(parent, profile->summary, profile->report); !kept) {
       return kept;
     }
     parts.observer.Line(fmt::format("  {:<10} profiled", name));

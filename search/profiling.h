@@ -31,12 +31,11 @@ struct ProfilingParts {
   Observer& observer;
 };
 
-// Profiles those of `frontier` that have no profile yet. What cannot be profiled goes on without:
-// an event of the run ("profile") says why, as it does when the budget refuses the GPU seconds.
-// Errors are those of the store; kCancelled on a stop. REQUIRES: nothing else writes to the tree
-// or uses the device.
-Status ProfileFrontier(const ProfilingParts& parts,
-                       const std::vector<results::FrontierEntry>& frontier, int round,
-                       const std::stop_token& stop);
+// Profiles those of a round's `parents` that have no profile yet. What cannot be profiled goes on
+// without: an event of the run ("profile") says why, as it does when the budget refuses the GPU
+// seconds. Errors are those of the store; kCancelled on a stop. REQUIRES: nothing else writes to
+// the tree or uses the device.
+Status ProfileParents(const ProfilingParts& parts, const std::vector<CandidateId>& parents,
+                      int round, const std::stop_token& stop);
 
 }  // namespace grove::search

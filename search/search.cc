@@ -323,6 +323,13 @@ Status Search::Impl::RunRound(std::stop_token stop) {
                           parts.steering,
                           parts.device.name() != "emulator" || parts.elsewhere != nullptr,
                           parts.elsewhere};
+  // Of the parents that a round has made: also of one that was the last until more were asked for.
+  if (parts.profiler && shared.measured && config.counters != 0 && finished > 0) {
+    const ProfilingParts profiling{*tree, parts.profiler, calls.ledger(), parts.observer};
+    if (auto done = ProfileParents(profiling, plan.parents, plan.index, halt.get_token()); !done) {
+      return done;
+    }
+  }
   const bool early_next = MayAskEarly();
   Round round(shared, plan);
   if (auto done = round.Run(); !done) return done;
@@ -350,12 +357,6 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   if (!spent && calls.exhausted()) spent = calls.ledger().reason();
   stagnation.Round(BestOf(round.id()));
   const auto chosen = Choose(plan.index);
-  if (parts.profiler && shared.measured && config.counters != 0 && plan.index < config.rounds) {
-    const ProfilingParts profiling{*tree, parts.profiler, calls.ledger(), parts.observer};
-    if (auto done = ProfileFrontier(profiling, chosen, plan.index, halt.get_token()); !done) {
-      return done;
-    }
-  }
   if (auto done = tree->FinishRound(round.id(), chosen); !done) return done;
   ++finished;
   asked_early = early_next;

@@ -225,6 +225,7 @@ Executed<LoadedProgram> LoadedProgram::Load(const Context& context, std::string_
     LaunchResources resources;
     resources.kernel = launch.kernel;
     resources.threads = static_cast<int>(launch.threads());
+    resources.dynamic_shared = launch.shared_bytes;
     driver.FuncGetAttribute(&resources.registers, kFuncRegisters, function);
     driver.FuncGetAttribute(&resources.local_bytes, kFuncLocalBytes, function);
     driver.FuncGetAttribute(&resources.static_shared, kFuncStaticShared, function);

@@ -32,11 +32,12 @@ using Executed = tl::expected<T, Fault>;
 // The resources of one launch as the driver reports them.
 struct LaunchResources {
   std::string kernel;
-  int registers = 0;      // per thread
-  int local_bytes = 0;    // per thread: stack frame and spills
-  int static_shared = 0;  // bytes
-  int blocks_per_sm = 0;  // cuOccupancyMaxActiveBlocksPerMultiprocessor
-  int threads = 0;        // of a block
+  int registers = 0;                // per thread
+  int local_bytes = 0;              // per thread: stack frame and spills
+  int static_shared = 0;            // bytes
+  std::int64_t dynamic_shared = 0;  // bytes
+  int blocks_per_sm = 0;            // cuOccupancyMaxActiveBlocksPerMultiprocessor
+  int threads = 0;                  // of a block
 };
 
 // A program bound to device addresses: parameters laid out, tensor maps encoded.

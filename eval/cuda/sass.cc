@@ -1,6 +1,8 @@
 #include "eval/cuda/sass.h"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <iterator>
 
@@ -12,6 +14,8 @@
 
 namespace grove::cuda {
 namespace {
+
+bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 struct Prefix {
   std::string_view prefix;
@@ -60,6 +64,78 @@ constexpr Prefix kPrefixes[] = {
     {"R2P", "move"},         {"P2R", "move"},
 };
 
+// Elements of `mnemonic`'s access in registers of 4 bytes: 4 of LDG.E.128.
+int RegistersOf(std::string_view mnemonic) {
+  if (mnemonic.find(".128") != std::string_view::npos) return 4;
+  return mnemonic.find(".64") != std::string_view::npos ? 2 : 1;
+}
+
+int BytesOf(std::string_view mnemonic) {
+  if (mnemonic.find(".U8") != std::string_view::npos ||
+      mnemonic.find(".S8") != std::string_view::npos) {
+    return 1;
+  }
+  if (mnemonic.find(".U16") != std::string_view::npos ||
+      mnemonic.find(".S16") != std::string_view::npos) {
+    return 2;
+  }
+  return 4 * RegistersOf(mnemonic);
+}
+
+// The numbers of the registers "R12" that `operands` names, in order; not UR12 and not RZ.
+std::vector<int> RegistersNamed(std::string_view operands) {
+  std::vector<int> numbers;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const bool starts = operands[i] == 'R' && (i == 0 || !IsWord(operands[i - 1]));
+    int number = 0;
+    const char* const end = operands.data() + operands.size();
+    if (starts && std::from_chars(operands.data() + i + 1, end, number).ec == std::errc()) {
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+// Follows the loads of one function through its listing.
+class LoadsInFlight {
+ public:
+  // The next instruction; `mix` gets the largest numbers so far.
+  void Step(std::string_view mnemonic, std::string_view operands, SassMix& mix) {
+    std::vector<int> named = RegistersNamed(operands);
+    const bool loads = KindOfSass(mnemonic) == "global load" && !named.empty();
+    // Wide stores and products read more registers than they name; of a load it is the address, a
+    // pair, and what it writes must be free.
+    const int reach = KindOfSass(mnemonic) == "tensor" ? 4 : RegistersOf(mnemonic);
+    for (std::size_t i = 0; i < named.size(); ++i) Touch(named[i], loads && i > 0 ? 2 : reach);
+    if (!loads) return;
+    const Load load{named.front(), RegistersOf(mnemonic), BytesOf(mnemonic)};
+    bytes_ += load.bytes;
+    under_way_.push_back(load);
+    mix.loads_in_flight = std::max(mix.loads_in_flight, static_cast<int>(under_way_.size()));
+    mix.bytes_in_flight = std::max(mix.bytes_in_flight, bytes_);
+  }
+
+ private:
+  struct Load {
+    int first = 0;  // register
+    int count = 0;  // of registers
+    int bytes = 0;
+  };
+
+  void Touch(int first, int count) {
+    for (std::size_t i = under_way_.size(); i-- > 0;) {
+      const Load& load = under_way_[i];
+      if (first >= load.first + load.count || load.first >= first + count) continue;
+      for (std::size_t done = 0; done <= i; ++done) bytes_ -= under_way_[done].bytes;
+      under_way_.erase(under_way_.begin(), under_way_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      return;
+    }
+  }
+
+  std::vector<Load> under_way_;  // oldest first
+  int bytes_ = 0;
+};
+
 std::string_view Trim(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
   if (begin == std::string_view::npos) return {};
@@ -77,6 +153,11 @@ std::string_view KindOfSass(std::string_view mnemonic) {
 
 std::vector<SassMix> ParseSass(std::string_view listing) {
   std::vector<SassMix> mixes;
+  LoadsInFlight loads;
+  const auto begin_function = [&](std::string_view name) {
+    mixes.emplace_back().kernel = name;
+    loads = {};
+  };
   while (!listing.empty()) {
     const std::size_t end = listing.find('\n');
     std::string_view line = Trim(listing.substr(0, end));
@@ -85,12 +166,12 @@ std::vector<SassMix> ParseSass(std::string_view listing) {
     constexpr std::string_view kFunction = "Function : ";
     constexpr std::string_view kText = ".text.";
     if (line.starts_with(kFunction)) {
-      mixes.push_back({std::string(line.substr(kFunction.size())), 0, {}});
+      begin_function(line.substr(kFunction.size()));
       continue;
     }
     if (line.starts_with(kText) && line.ends_with(':')) {
       line.remove_suffix(1);
-      mixes.push_back({std::string(line.substr(kText.size())), 0, {}});
+      begin_function(line.substr(kText.size()));
       continue;
     }
     // "/*0010*/  @!P0 LDG.E R2, [R2.64] ;  /* 0x... */": an address, then the instruction. The
@@ -113,6 +194,8 @@ std::vector<SassMix> ParseSass(std::string_view listing) {
     SassMix& mix = mixes.back();
     ++mix.total;
     ++mix.kinds[std::string(KindOfSass(mnemonic))];
+    // Behind the semicolon stands the encoding.
+    loads.Step(mnemonic, line.substr(mnemonic.size(), line.find(';') - mnemonic.size()), mix);
   }
   std::erase_if(mixes, [](const SassMix& mix) { return mix.total == 0; });
   return mixes;
@@ -128,6 +211,11 @@ std::string Describe(const SassMix& mix) {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     text += fmt::format("{} {} {} ({:.0f}%)", i == 0 ? "" : ",", kinds[i].second, kinds[i].first,
                         100.0 * kinds[i].first / mix.total);
+  }
+  if (mix.loads_in_flight > 0) {
+    text +=
+        fmt::format("; at most {} global load{} ({} bytes) of a thread under way at once",
+                    mix.loads_in_flight, mix.loads_in_flight == 1 ? "" : "s", mix.bytes_in_flight);
   }
   return text;
 }

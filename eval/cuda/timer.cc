@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "eval/cuda/attempt.h"
+#include "eval/cuda/cuda_device.h"
+#include "eval/model/cost_model.h"
 
 namespace grove::cuda {
 namespace {
@@ -432,12 +434,24 @@ Executed<Nanoseconds> MeasureEmpty(Session& session) {
 }
 
 // Time of every launch apart, best of three; for the report, not for the score.
+// The driver says how many blocks fit, not why: the model's reason, where it counts as many.
+std::string LimiterOf(const LaunchResources& resources, const eval::DeviceSpec& spec) {
+  codegen::EntryPoint entry;
+  entry.registers = resources.registers;
+  entry.static_shared = resources.static_shared;
+  eval::Occupancy modelled =
+      eval::ComputeOccupancy(spec, entry, resources.threads, resources.dynamic_shared);
+  if (resources.blocks_per_sm <= 0 || modelled.blocks_per_sm != resources.blocks_per_sm) return "";
+  return std::move(modelled.limiter);
+}
+
 Executed<void> MeasureLaunches(Session& session, eval::TimeOutcome& outcome) {
   // Events between more launches than this would fill the queue behind the blocking kernel.
   constexpr std::size_t kMostLaunches = 64;
   auto& entry = session.candidate();
   const auto& resources = entry.program->resources();
   const DeviceFacts& facts = session.lane().parts().facts;
+  const eval::DeviceSpec spec = SpecOf(facts);
   const std::size_t count = std::min(resources.size(), kMostLaunches);
   std::vector<Event> events;
   const Driver& driver = session.lane().driver();
@@ -455,6 +469,7 @@ Executed<void> MeasureLaunches(Session& session, eval::TimeOutcome& outcome) {
       report.occupancy.warps_share =
           32.0 * warps * resources[i].blocks_per_sm / facts.threads_per_sm;
     }
+    report.occupancy.limiter = LimiterOf(resources[i], spec);
     outcome.launches.push_back(std::move(report));
   }
   if (count == 1) {

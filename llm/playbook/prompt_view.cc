@@ -160,6 +160,9 @@ PromptView PromptView::Read(std::string_view prompt) {
     if (view.cases.size() >= kMaxCases) return;
     if (auto c = ReadCase(line)) view.cases.push_back(std::move(*c));
   });
+  const std::string_view device = Section(prompt, "device");
+  view.arch = Field(device, "architecture");
+  view.measured = Field(device, "times").starts_with("measured");
   view.parent_source = FencedBlock(Section(prompt, "parent"), "cuda");
   ForEachLine(Section(prompt, "tried_here"), [&](std::string_view line) {
     if (auto tried = ReadTried(line)) view.tried_here.push_back(std::move(tried->title));

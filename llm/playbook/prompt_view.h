@@ -23,6 +23,8 @@ struct PromptView {
   std::string task;  // name
   std::string family;
   std::vector<CaseView> cases;
+  std::string arch;       // of the device, "sm_90a"
+  bool measured = false;  // times come from a device, so what no emulator executes may be used
   std::string parent_source;
   std::vector<std::string> tried_here;     // titles
   std::vector<std::string> failed_titles;  // tried elsewhere and lost or failed

@@ -348,7 +348,7 @@ std::string IncludeLines(KernelCompiler compiler, bool blas) {
   std::string text =
       "#include <algorithm>\n#include <cmath>\n#include <cstdio>\n#include <cstdlib>\n";
   if (compiler == KernelCompiler::kNvrtc) {
-    text += "#include <map>\n#include <memory>\n#include <mutex>\n";
+    text += "#include <initializer_list>\n#include <map>\n#include <memory>\n#include <mutex>\n";
   }
   text += "#include <stdexcept>\n#include <string>\n";
   if (compiler == KernelCompiler::kNvrtc) text += "#include <utility>\n";
@@ -381,7 +381,10 @@ std::string Usage(const ExportedKernel& kernel, const CuUnitOptions& options, bo
   return fmt::format(
       "//\n// nvcc -std=c++17 -O3 {}{} -o {}{}\n"
       "// ./{} [CASE] [--check] [--seed N]    checks every case and times it\n",
-      kernel.compiler == KernelCompiler::kNvcc ? "-arch=sm_90a --expt-relaxed-constexpr " : "",
+      // Not -arch=sm_90a, which compiles for plain compute_90 too: no wgmma, no setmaxnreg.
+      kernel.compiler == KernelCompiler::kNvcc
+          ? "-gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr "
+          : "",
       options.self, kernel.name, blas ? " -lcublas" : "", kernel.name);
 }
 

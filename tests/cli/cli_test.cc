@@ -304,6 +304,10 @@ TEST_F(CliTest, ASearchFindsFasterKernelsAndItsTreeCanBeRead) {
   EXPECT_THAT(runs.out, HasSubstr("finished"));
   const ProgramResult again = Grove({"resume", "small"});
   EXPECT_EQ(again.exit_code, 0) << again.err;
+  // What has ended goes on when it is given more rounds.
+  const ProgramResult more = Grove({"resume", "small", "--rounds", "3"});
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_THAT(more.err + more.out, HasSubstr("round 3/3 done"));
   const ProgramResult twice = Grove(SmallRun("small"));
   EXPECT_EQ(twice.exit_code, 2);
   EXPECT_THAT(twice.err, HasSubstr("small"));

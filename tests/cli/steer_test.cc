@@ -91,6 +91,9 @@ TEST_F(SteerTest, ABatchSharesItsRoundsAndIsResumed) {
   EXPECT_EQ(Grove(start).exit_code, 2);  // the name is taken
   EXPECT_EQ(Grove({"resume", "b"}).exit_code, 0);
   EXPECT_EQ((*reader)->Load()->rounds.size(), 2U);  // nothing was left to do
+  const ProgramResult more = Grove({"resume", "b", "--rounds", "3"});
+  EXPECT_EQ(more.exit_code, 2);
+  EXPECT_THAT(more.err, HasSubstr("'b' is a batch"));
   EXPECT_EQ(Grove({"run", "softmax_small", "sofmax_small=2"}).exit_code, 2);
   EXPECT_EQ(Grove({"run", "softmax_small", "softmax_small=x"}).exit_code, 2);
 }

@@ -48,7 +48,7 @@ TEST(Toolkit, TheNewestLibraryOfAFolderIsTaken) {
     Touch(root.path() / "lib64" / name);
   }
   Touch(root.path() / "include" / "cuda_fp16.h");
-  fs::create_directories(root.path() / "include" / "cccl");
+  Touch(root.path() / "include" / "cccl" / "nv" / "target");
   const auto toolkit = FindToolkit(root.path());
   ASSERT_TRUE(toolkit) << toolkit.error().message;
   EXPECT_EQ(toolkit->nvrtc_library, root.path() / "lib64" / "libnvrtc.so.12.4.127");
@@ -79,10 +79,37 @@ TEST(Toolkit, TheFolderOfAPythonWheelIsAToolkitToo) {
   const fs::path wheel = root.path() / "site-packages" / "nvidia" / "cu13";
   Touch(wheel / "lib" / "libnvrtc.so.13");
   Touch(wheel / "include" / "cuda_fp16.h");
+  const fs::path cccl = wheel.parent_path() / "cuda_cccl" / "include";
+  Touch(cccl / "nv" / "target");
   const auto toolkit = FindToolkit(wheel);
   ASSERT_TRUE(toolkit) << toolkit.error().message;
   EXPECT_EQ(toolkit->nvrtc_library, wheel / "lib" / "libnvrtc.so.13");
-  EXPECT_THAT(toolkit->include_folders, ElementsAre(wheel / "include"));
+  EXPECT_THAT(toolkit->include_folders, ElementsAre(wheel / "include", cccl));
+}
+
+// cooperative_groups.h includes nv/target, which some wheels of the headers come without.
+TEST(Toolkit, HeadersThatAWheelLacksAreThoseOfTheEnvironmentsToolkit) {
+  const TemporaryFolder root;
+  const fs::path wheel = root.path() / "nvidia" / "cu13";
+  Touch(wheel / "lib" / "libnvrtc.so.13");
+  Touch(wheel / "include" / "cuda_fp16.h");
+  const fs::path whole = root.path() / "cuda";
+  Touch(whole / "include" / "cuda_fp16.h");
+  Touch(whole / "include" / "cccl" / "nv" / "target");
+  {
+    const Variable home("CUDA_HOME", whole.string());
+    const auto toolkit = FindToolkit(wheel);
+    ASSERT_TRUE(toolkit) << toolkit.error().message;
+    EXPECT_THAT(toolkit->include_folders,
+                ElementsAre(wheel / "include", whole / "include" / "cccl"));
+  }
+  // Of older toolkits it stands among the others: behind the wheel's own.
+  const fs::path old = root.path() / "old";
+  Touch(old / "include" / "nv" / "target");
+  const Variable home("CUDA_HOME", old.string());
+  const auto toolkit = FindToolkit(wheel);
+  ASSERT_TRUE(toolkit) << toolkit.error().message;
+  EXPECT_THAT(toolkit->include_folders, ElementsAre(wheel / "include", old / "include"));
 }
 
 TEST(Toolkit, TheCacheFolderFollowsTheEnvironment) {

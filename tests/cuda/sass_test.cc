@@ -57,6 +57,52 @@ TEST(Sass, TheListingOfNvdisasmIsReadAsWell) {
   EXPECT_EQ(mixes[0].kinds.at("atomic"), 1);
 }
 
+// The listing of one function with these instructions.
+SassMix MixOf(const std::vector<std::string>& instructions) {
+  std::string listing = "Function : k\n";
+  for (const std::string& one : instructions) {
+    listing += "/*0000*/ " + one + " ;  /* 0x0000000402040981 */\n";
+  }
+  const auto mixes = ParseSass(listing);
+  return mixes.empty() ? SassMix() : mixes.front();
+}
+
+TEST(Sass, LoadsAreUnderWayUntilTheirRegistersAreNamed) {
+  const SassMix ahead =
+      MixOf({"LDG.E.128 R4, desc[UR4][R2.64]", "LDG.E.128 R8, desc[UR4][R2.64+0x10]",
+             "LDG.E R12, desc[UR4][R2.64+0x20]", "FADD R20, R4, R8"});
+  EXPECT_EQ(ahead.loads_in_flight, 3);
+  EXPECT_EQ(ahead.bytes_in_flight, 36);
+  // The second load was moved below the use of the first.
+  const SassMix sunk = MixOf({"LDG.E.128 R4, desc[UR4][R2.64]", "FADD R20, R7, R20",
+                              "LDG.E.128 R8, desc[UR4][R2.64+0x10]", "FADD R20, R8, R20"});
+  EXPECT_EQ(sunk.loads_in_flight, 1);
+  EXPECT_EQ(sunk.bytes_in_flight, 16);
+}
+
+TEST(Sass, AUseOfALaterLoadEndsTheEarlierOnesToo) {
+  const SassMix mix = MixOf({"LDG.E R4, [R2.64]", "LDG.E R5, [R2.64]", "FADD R9, R5, 1",
+                             "LDG.E R6, [R2.64]", "LDG.E R7, [R2.64]"});
+  EXPECT_EQ(mix.loads_in_flight, 2);
+}
+
+TEST(Sass, WideStoresAndProductsReadMoreThanTheyName) {
+  const SassMix store = MixOf({"LDG.E R6, [R2.64]", "STG.E.128 [R10.64], R4", "LDG.E R8, [R2.64]"});
+  EXPECT_EQ(store.loads_in_flight, 1);
+  const SassMix product =
+      MixOf({"LDG.E R7, [R2.64]", "HMMA.16816.F32 R20, R4, R24, R20", "LDG.E R8, [R2.64]"});
+  EXPECT_EQ(product.loads_in_flight, 1);
+}
+
+TEST(Sass, NarrowLoadsAndUniformRegisters) {
+  const SassMix mix =
+      MixOf({"LDG.E.U16 R4, desc[UR4][R2.64]", "MOV R9, UR4", "LDG.E.U8 R5, [R2.64]"});
+  EXPECT_EQ(mix.loads_in_flight, 2);  // UR4 is no R4
+  EXPECT_EQ(mix.bytes_in_flight, 3);
+  EXPECT_EQ(MixOf({"LDG.E RZ, [UR2]", "FADD R1, R2, R3"}).loads_in_flight, 0);
+  EXPECT_EQ(MixOf({"LDG.E R99999999999, [UR2]"}).loads_in_flight, 0);  // no such register
+}
+
 TEST(Sass, KindsAreToldByTheMnemonic) {
   EXPECT_EQ(KindOfSass("LDGSTS.E.BYPASS.128"), "async copy");
   EXPECT_EQ(KindOfSass("LDSM.16.M88.4"), "shared");
@@ -71,6 +117,11 @@ TEST(Sass, KindsAreToldByTheMnemonic) {
 TEST(Sass, WordsNameTheLargestKindFirst) {
   SassMix mix{"k", 4, {{"int", 1}, {"fp32", 3}}};
   EXPECT_EQ(Describe(mix), "4 instructions: fp32 3 (75%), int 1 (25%)");
+  mix.loads_in_flight = 2;
+  mix.bytes_in_flight = 32;
+  EXPECT_EQ(Describe(mix),
+            "4 instructions: fp32 3 (75%), int 1 (25%); at most 2 global loads (32 bytes) of a "
+            "thread under way at once");
 }
 
 TEST(Sass, WhatIsNoListingGivesNothing) {

@@ -38,6 +38,7 @@ TEST_F(GpuTime, EveryModeIsMeasuredAndTheOutputsAreRechecked) {
   EXPECT_GT(outcome.time.count(), 8.0 * kElements / device_->spec().memory_gbs);
   ASSERT_EQ(outcome.launches.size(), 1U);
   EXPECT_GT(outcome.launches[0].occupancy.blocks_per_sm, 0);
+  EXPECT_NE(outcome.launches[0].occupancy.limiter, "");
 }
 
 TEST_F(GpuTime, TheCacheIsColdInColdModeAndWarmInHotMode) {

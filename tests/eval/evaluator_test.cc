@@ -193,6 +193,22 @@ TEST_F(EvaluatorTest, RunsThatDifferAreNondeterministicUnlessTheTaskAllowsIt) {
   EXPECT_EQ(Evaluate("// @random smoke\n").verdict.kind, VerdictKind::kPass);
 }
 
+TEST_F(EvaluatorTest, AWrongResultSaysWhetherRunsAgree) {
+  const auto says = [&](const std::string& directives, const char* words) {
+    const std::string message = Evaluate(directives).verdict.message;
+    EXPECT_NE(message.find(words), std::string::npos) << directives << message;
+  };
+  // The smoke case is run several times as it is, the others once more.
+  says("// @error smoke 0.5\n", "; other runs on the same inputs give the same bits");
+  says("// @error smoke 0.5\n// @random smoke\n", "differ in their bits: a race");
+  says("// @error edge 0.5\n", "; other runs on the same inputs give the same bits");
+  says("// @error edge 0.5\n// @random edge\n", "differ in their bits: a race");
+  says("// @error stability 0.5\n// @random stability\n", "differ in their bits: a race");
+  task_.allow_nondeterminism = true;
+  EXPECT_EQ(Evaluate("// @error edge 0.5\n").verdict.message.find("same inputs"),
+            std::string::npos);
+}
+
 TEST_F(EvaluatorTest, ATimeBelowTheFloorIsImpossible) {
   const Evaluation evaluation = Evaluate("// @time 0.001\n");
   EXPECT_EQ(evaluation.verdict.kind, VerdictKind::kImpossible);

@@ -5,6 +5,7 @@
 // own compilation. No GPU, no nvcc.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -17,6 +18,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/files.h"
@@ -36,7 +38,8 @@ using seeds::Case;
 
 constexpr std::string_view kIncludes =
     "#define GROVE_BLAS 1\n#include <algorithm>\n#include <cmath>\n#include <cstdlib>\n"
-    "#include <map>\n#include <memory>\n#include <mutex>\n#include <utility>\n"
+    "#include <initializer_list>\n#include <map>\n#include <memory>\n#include <mutex>\n#include "
+    "<utility>\n"
     "#include <dlfcn.h>\n#include <unistd.h>\n#include \"tests/exports/recorder.h\"\n";
 
 // What g++ says, and then what the program prints.
@@ -208,6 +211,89 @@ TEST(CompiledByNvrtc, TheMachineCodeIsThatOfTheRun) {
     }
     EXPECT_EQ(printed, want) << kernel.name;
   }
+  fs::remove_all(folder);
+}
+
+// Which headers exported code gives NVRTC: a wheel without CCCL is not taken for a whole toolkit.
+TEST(CompiledByNvrtc, TheHeadersOfCooperativeGroupsAreFoundWhereAWheelLacksThem) {
+  const fs::path folder =
+      fs::path(::testing::TempDir()) / fmt::format("grove_exported_headers_{}", ::getpid());
+  const auto tree = [&](const std::string& name, std::initializer_list<const char*> files) {
+    for (const char* file : files) {
+      fs::create_directories((folder / name / file).parent_path());
+      std::ofstream(folder / name / file) << "x";
+    }
+    return (folder / name).string();
+  };
+  const std::string whole = tree("whole", {"include/cuda_fp16.h", "include/cccl/nv/target"});
+  const std::string old = tree("old", {"include/cuda_fp16.h", "include/nv/target"});
+  const std::string bare = tree("nvidia/cu13", {"include/cuda_fp16.h"});
+  const std::string other = tree("nvidia12/cuda_nvrtc", {"lib/libnvrtc.so.12"});
+  tree("nvidia12/cuda_runtime", {"include/cuda_fp16.h"});
+  tree("nvidia12/cuda_cccl", {"include/nv/target"});
+  // The real toolkit as a wheel without CCCL.
+  const auto toolkit = codegen::FindToolkit();
+  ASSERT_TRUE(toolkit) << toolkit.error().message;
+  const fs::path wheel = folder / "site/nvidia/cu13";
+  fs::create_directories(wheel / "lib");
+  fs::create_directories(wheel / "include");
+  for (const auto& file : fs::directory_iterator(toolkit->nvrtc_library.parent_path())) {
+    const std::string name = file.path().filename().string();
+    if (name.starts_with("libnvrtc")) fs::create_symlink(file.path(), wheel / "lib" / name);
+  }
+  for (const auto& file : fs::directory_iterator(toolkit->include_folders.front())) {
+    const std::string name = file.path().filename().string();
+    if (name != "cccl" && name != "nv") fs::create_symlink(file.path(), wheel / "include" / name);
+  }
+  const fs::path lender = folder / "lender";
+  fs::create_directories(lender / "include");
+  ASSERT_TRUE(fs::exists(toolkit->include_folders.back() / "nv/target"));
+  fs::create_symlink(toolkit->include_folders.back(), lender / "include/cccl");
+
+  const auto line = [](const std::string& toolkits) {
+    return fmt::format(
+        "  for (const std::string& folder : grove_plan::HeaderFolders({{{}}})) "
+        "std::printf(\"%s \", folder.c_str());\n  std::printf(\"\\n\");\n",
+        toolkits);
+  };
+  const auto quoted = [](const std::string& text) { return '"' + text + '"'; };
+  std::string text = std::string(kIncludes) + HostRuntime(KernelCompiler::kNvrtc) +
+                     "int main() {\n" + line(quoted(whole)) + line(quoted(old)) +
+                     line(quoted(bare) + ", \"\", " + quoted(whole)) +
+                     line(quoted(bare) + ", " + quoted(old)) +
+                     line(quoted(other + "/lib/..") + ", " + quoted(whole)) + line(quoted(bare)) +
+                     line("\"/nowhere\"");
+  text += R"(
+  for (const char* source : {"#include <cooperative_groups.h>\nextern \"C\" __global__ void k() "
+                             "{ cooperative_groups::this_grid().sync(); }",
+                             "#include <not_there.h>"}) {
+    try {
+      std::printf("%d\n", grove_plan::Nvrtc::Get().Compile(source, "sm_90a", {}).size() > 1000);
+    } catch (const std::exception& problem) {
+      std::printf("%s", problem.what());
+    }
+  }
+  return 0;
+}
+)";
+  const std::string old_home = std::getenv("CUDA_HOME") == nullptr ? "" : std::getenv("CUDA_HOME");
+  const std::string old_path = std::getenv("CUDA_PATH") == nullptr ? "" : std::getenv("CUDA_PATH");
+  ::setenv("CUDA_HOME", wheel.c_str(), 1);
+  ::setenv("CUDA_PATH", lender.c_str(), 1);
+  const auto [said, printed] = CompileAndRun(folder, text);
+  ::setenv("CUDA_HOME", old_home.c_str(), 1);
+  ::setenv("CUDA_PATH", old_path.c_str(), 1);
+  ASSERT_EQ(said, "");
+  const std::string want = fmt::format(
+      "{0}/include {0}/include/cccl \n{1}/include {1}/include/cccl \n"
+      "{2}/include {0}/include/cccl \n{2}/include {1}/include \n"
+      "{3}/lib/../../cuda_runtime/include {3}/lib/../../cuda_cccl/include \n{2}/include \n\n1\n",
+      whole, old, bare, other);
+  EXPECT_EQ(printed.substr(0, want.size()), want);
+  EXPECT_THAT(printed, ::testing::HasSubstr("not_there.h"));
+  EXPECT_THAT(printed,
+              ::testing::HasSubstr(fmt::format("(headers of {}/lib/../include {}/include/cccl)",
+                                               wheel.string(), lender.string())));
   fs::remove_all(folder);
 }
 

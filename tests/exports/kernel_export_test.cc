@@ -42,18 +42,20 @@ class KernelExport : public ::testing::Test {
     return paths.value_or(std::vector<fs::path>{});
   }
 
-  // The compiler's complaints about a program: none, and the program is there.
-  std::string Compile(const ExportedKernel& kernel) const {
+  // The compiler's complaints about a program, by the command that its head names: none, and the
+  // program is there.
+  std::string Compile(const ExportedKernel& kernel, std::string_view more = "-Xptxas -O0") const {
     const fs::path folder = folder_ / (kernel.name + std::string(Name(kernel.compiler)));
     fs::create_directories(folder);
     const auto paths = Write(kernel, ExportFormat::kCu, folder);
     if (paths.empty()) return "not written";
-    const fs::path program = folder / "program";
-    std::string said = Output(fmt::format(
-        "{} -std=c++17 -O3 {} -Xptxas -O0 {} -o {} {} 2>&1", GROVE_NVCC,
-        kernel.compiler == KernelCompiler::kNvcc ? "-arch=sm_90a --expt-relaxed-constexpr" : "",
-        paths.front().string(), program.string(), NeedsBlas(kernel) ? "-lcublas" : ""));
-    if (!fs::exists(program)) said += "no program";
+    const std::string text = ReadFile(paths.front()).value_or("");
+    const std::size_t at = text.find("\n// nvcc ");
+    if (at == std::string::npos) return "the head says no command";
+    const std::string arguments = text.substr(at + 9, text.find('\n', at + 1) - at - 9);
+    std::string said =
+        Output(fmt::format("cd {} && {} {} {} 2>&1", folder.string(), GROVE_NVCC, more, arguments));
+    if (!fs::exists(folder / kernel.name)) said += "no program";
     return said;
   }
 
@@ -88,6 +90,19 @@ TEST_F(KernelExport, AProgramWithItsReferenceCompilesAndLinks) {
   EXPECT_EQ(Compile(Only(kernel, {"crfm"})), "");
 }
 
+TEST_F(KernelExport, InstructionsOfOneChipOnlyCompileByNvcc) {
+  // wgmma and setmaxnreg, which no pass for plain compute_90 may meet.
+  ExportedKernel kernel = SeedOf("matmul", {"crfm"});
+  const fs::path gallery = fs::path(GROVE_SOURCE_DIR) / "results/gallery/matmul";
+  auto program = codegen::MakeProgram(ReadFile(gallery / "program.cu").value(),
+                                      ReadFile(gallery / "plan.json").value());
+  ASSERT_TRUE(program) << program.error().message;
+  ASSERT_THAT(program->source, HasSubstr("wgmma"));
+  kernel.program = *program;
+  kernel.name = "matmul_gallery";
+  EXPECT_EQ(Compile(ByNvcc(kernel), ""), "");
+}
+
 TEST_F(KernelExport, TheHostSideOfAnExtensionIsPlainCpp) {
   const auto paths = Write(Only(Everything(), {"n176"}), ExportFormat::kTorchCpp, folder_);
   ASSERT_EQ(paths.size(), 4U);
@@ -103,7 +118,8 @@ TEST_F(KernelExport, TheCudaSideOfAnExtensionByNvccCompiles) {
   const auto paths = Write(ByNvcc(Only(Everything(), {"n176"})), ExportFormat::kTorchCpp, folder_);
   ASSERT_EQ(paths.size(), 4U);
   // As PyTorch compiles: its macros forbid what kernels need.
-  EXPECT_EQ(Output(fmt::format("{} -std=c++17 -arch=sm_90a --expt-relaxed-constexpr -Xptxas -O0 "
+  EXPECT_EQ(Output(fmt::format("{} -std=c++17 -gencode=arch=compute_90a,code=sm_90a "
+                               "--expt-relaxed-constexpr -Xptxas -O0 "
                                "-D__CUDA_NO_HALF_OPERATORS__ -D__CUDA_NO_HALF_CONVERSIONS__ "
                                "-D__CUDA_NO_BFLOAT16_CONVERSIONS__ -D__CUDA_NO_HALF2_OPERATORS__ "
                                "-c {} -o {} 2>&1",
@@ -141,9 +157,9 @@ TEST_F(KernelExport, TheProgramSaysHowItIsCompiledAndWhereItIsFrom) {
   EXPECT_THAT(text, Not(HasSubstr("grove_fill")));  // the evaluator's other kernels stay at home
   const auto nvcc = RenderExport(ByNvcc(kernel), ExportFormat::kCu);
   ASSERT_TRUE(nvcc);
-  EXPECT_THAT(
-      nvcc->front().content,
-      HasSubstr("// nvcc -std=c++17 -O3 -arch=sm_90a --expt-relaxed-constexpr softmax_seed.cu"));
+  EXPECT_THAT(nvcc->front().content,
+              HasSubstr("// nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a "
+                        "--expt-relaxed-constexpr softmax_seed.cu"));
   EXPECT_THAT(text, HasSubstr("// ends in a backslash \\.\n"));
   EXPECT_THAT(text, HasSubstr("// two lines\n"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
@@ -176,6 +192,53 @@ TEST_F(KernelExport, ThePlansOfCuPyScriptsLaunchWhatThePlansMean) {
       ASSERT_EQ(found->second, ExpectedCalls(c, *plan, kernels, maps)) << s.name << " " << c.name;
     }
   }
+}
+
+TEST_F(KernelExport, CuPyScriptsFindTheHeadersThatCooperativeGroupsNeeds) {
+  const fs::path script = folder_ / "softmax.py";
+  Write(SeedOf("softmax", {"crfm"}), ExportFormat::kCupy, script);
+  const auto tree = [&](const char* name, std::initializer_list<const char*> files) {
+    for (const char* file : files) {
+      const fs::path path = folder_ / name / file;
+      fs::create_directories(path.parent_path());
+      std::ofstream(path) << "x";
+    }
+    return (folder_ / name).string();
+  };
+  const auto found = [&](const std::string& toolkits) {
+    return Output(fmt::format("python3 {}/tests/exports/record_python.py headers {} {} 2>&1",
+                              GROVE_SOURCE_DIR, script.string(), toolkits));
+  };
+  const std::string whole = tree("whole", {"include/cuda_fp16.h", "include/cccl/nv/target"});
+  const std::string old = tree("old", {"include/cuda_fp16.h", "include/nv/target"});
+  const std::string bare = tree("site/nvidia/cu13", {"include/cuda_fp16.h"});
+  const std::string apart = tree("site12/nvidia/cuda_runtime", {"include/cuda_fp16.h"});
+  tree("site12/nvidia/cuda_cccl", {"include/nv/target"});
+  const std::string cupy = tree("cupy", {"__init__.py"});
+  // A wheel without CCCL, and behind it whatever has it; no wheel loses its own headers by it.
+  EXPECT_EQ(found(whole), fmt::format("{0}/include {0}/include/cccl\n", whole));
+  EXPECT_EQ(found(old), fmt::format("{0}/include\n", old));
+  EXPECT_EQ(found(bare + " " + whole), fmt::format("{}/include {}/include/cccl\n", bare, whole));
+  EXPECT_EQ(found(bare + " " + old), fmt::format("{}/include {}/include\n", bare, old));
+  EXPECT_EQ(found(apart + " " + whole), fmt::format("{}/include {}/include/cccl\n", apart, whole));
+  EXPECT_EQ(found(apart), fmt::format("{0}/include {1}/site12/nvidia/cuda_cccl/include\n", apart,
+                                      folder_.string()));
+  EXPECT_EQ(found("/nowhere " + whole), fmt::format("{0}/include {0}/include/cccl\n", whole));
+  EXPECT_EQ(found("/nowhere"), "\n");
+  EXPECT_EQ(found(bare), fmt::format("{}/include\n", bare));
+  // CuPy brings the header itself.
+  tree("cupy", {"_core/include/cupy/_cccl/libcudacxx/nv/target"});
+  EXPECT_EQ(found(bare),
+            fmt::format("{}/include {}/_core/include/cupy/_cccl/libcudacxx\n", bare, cupy));
+  // Where it looks: CuPy's toolkit, the environment's, wheels beside the script's modules.
+  const std::string looked =
+      Output(fmt::format("CUDA_HOME=/home/toolkit PYTHONPATH={}/site:{}/site12 python3 "
+                         "{}/tests/exports/record_python.py headers {} 2>&1",
+                         folder_.string(), folder_.string(), GROVE_SOURCE_DIR, script.string()));
+  EXPECT_THAT(looked, ::testing::StartsWith("/cupy/toolkit /home/toolkit "));
+  EXPECT_THAT(looked, HasSubstr(" " + bare + " "));
+  EXPECT_THAT(looked, HasSubstr(" " + apart + " "));
+  EXPECT_THAT(looked, ::testing::EndsWith(" /usr/local/cuda /usr\n"));
 }
 
 TEST_F(KernelExport, PythonModulesBuildTheirExtensionAndHandInputsOn) {

@@ -2,10 +2,13 @@
 
   record_python.py cupy FILE...    every case of each file's plan, in the lines of recorder.h
   record_python.py torch FILE...   one JSON line per file
+  record_python.py headers FILE [TOOLKIT...]   where a CuPy script finds headers among these toolkits, and
+                                               without any where it looks for toolkits
 """
 import ctypes
 import importlib.util
 import json
+import os
 import struct
 import sys
 from types import ModuleType, SimpleNamespace
@@ -140,6 +143,15 @@ def record_cupy(paths):
             print(f"workspace {cupy.next - WORKSPACE}")
 
 
+def headers(arguments):
+    cupy = FakeCupy()
+    sys.modules["cupy"] = cupy
+    cupy.__file__ = os.path.join(os.path.dirname(arguments[0]), "cupy", "__init__.py")
+    cupy.cuda.get_cuda_path = lambda: "/cupy/toolkit"
+    module = load(arguments[0])
+    print(*(module._header_folders(arguments[1:]) if arguments[1:] else module._toolkits()))
+
+
 # --- PyTorch ---
 def record_torch(paths):
     asked = []
@@ -190,4 +202,4 @@ def record_torch(paths):
 
 
 if __name__ == "__main__":
-    {"cupy": record_cupy, "torch": record_torch}[sys.argv[1]](sys.argv[2:])
+    {"cupy": record_cupy, "torch": record_torch, "headers": headers}[sys.argv[1]](sys.argv[2:])

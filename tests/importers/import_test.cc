@@ -182,11 +182,54 @@ TEST_F(Problems, TwoOutputsAreTwoTensors) {
   EXPECT_EQ(outputs, 2);
 }
 
+TEST_F(Problems, ViewsBecomeContiguousCopiesWhichTheContractSays) {
+  for (const char* name : {"strided_slices", "expanded_bias", "sliding_windows", "view_outputs"}) {
+    const auto task = seeds::LoadTask(*tasks_, name);
+    ASSERT_TRUE(task) << task.error().message;
+    EXPECT_THAT(task->contract, HasSubstr("arrive as contiguous copies")) << name;
+  }
+  const auto whole = seeds::LoadTask(*tasks_, "compare_rows");
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_THAT(whole->contract, ::testing::Not(HasSubstr("copies")));
+}
+
+// A slice or a transpose of draws is drawn afresh for every check, in its own distribution.
+TEST_F(Problems, ViewsOfDrawsAreDrawnAgain) {
+  using Kind = seeds::Distribution::Kind;
+  const auto task = seeds::LoadTask(*tasks_, "strided_slices");
+  ASSERT_TRUE(task) << task.error().message;
+  const seeds::Case& c = *task->FindCase("full");
+  EXPECT_EQ(c.tensor("x")->distribution.kind, Kind::kNormal);
+  EXPECT_EQ(c.tensor("y")->distribution.kind, Kind::kUniform);
+  EXPECT_EQ(c.tensor("x")->shape, (std::vector<std::int64_t>{256, 384}));
+  EXPECT_EQ(c.tensor("y")->shape, (std::vector<std::int64_t>{256, 385}));
+}
+
+TEST_F(Problems, BoolAndIntegerTensorsKeepTheirTypesOnBothSides) {
+  const auto types = [](const std::string& name) {
+    std::vector<DType> found;
+    const auto task = seeds::LoadTask(*tasks_, name);
+    EXPECT_TRUE(task) << (task ? "" : task.error().message);
+    if (!task) return found;
+    for (const seeds::Tensor& t : task->cases.front().tensors) found.push_back(t.dtype);
+    return found;
+  };
+  using ::testing::ElementsAre;
+  EXPECT_THAT(types("bool_masks"), ElementsAre(DType::kF32, DType::kBool, DType::kBool, DType::kF32,
+                                               DType::kBool, DType::kI64));
+  EXPECT_THAT(types("compare_rows"),
+              ElementsAre(DType::kF32, DType::kF32, DType::kBool, DType::kBool));
+  EXPECT_THAT(types("integer_codes"),
+              ElementsAre(DType::kI8, DType::kI32, DType::kI32, DType::kI64));
+}
+
 TEST_F(Problems, SeedsPassTheirChecksAndConstantsFail) {
   const auto compiler = MakeCompiler();
   ASSERT_NE(compiler, nullptr);
   const char* all = std::getenv("GROVE_IMPORT_ALL");
-  std::vector<std::string> names = {"cross_entropy", "mean_variance"};
+  std::vector<std::string> names = {"cross_entropy", "mean_variance",   "strided_slices",
+                                    "bool_masks",    "sliding_windows", "view_outputs",
+                                    "compare_rows",  "integer_codes"};
   if (all != nullptr && *all != '\0') {
     names.clear();
     for (const fs::path& file : FilesOf("fair")) {

@@ -71,7 +71,10 @@ class Live : public ::testing::Test {
     fs::create_directories(tasks_);
     ASSERT_TRUE(WriteFileAtomic(tasks_ / "shifted.py", kModule));
     const fs::path data = fs::path(GROVE_SOURCE_DIR) / "tests/data";
-    Import(importers::ProblemFormat::kKernelBench, {tasks_ / "shifted.py"}, {});
+    Import(importers::ProblemFormat::kKernelBench,
+           {tasks_ / "shifted.py", data / "problems/fair/bool_masks.py",
+            data / "problems/fair/view_outputs.py"},
+           {});
     Import(importers::ProblemFormat::kGpuMode,
            {data / "gpumode/row_scale", data / "gpumode/in_place"}, {});
     Import(importers::ProblemFormat::kFlashInfer, {data / "flashinfer/scaled_rows.json"},
@@ -205,6 +208,43 @@ TEST_F(Live, CandidatesAreJudgedByTheModuleNotByTheKernels) {
   const Evaluation wrong = Evaluate(task);
   EXPECT_EQ(wrong.verdict.kind, VerdictKind::kWrongResult) << wrong.verdict.message;
   EXPECT_EQ(wrong.verdict.case_name, "small");
+}
+
+TEST_F(Live, BoolTensorsAndViewsGoBothWaysOverThePipe) {
+  for (const char* name : {"bool_masks", "view_outputs"}) {
+    const Evaluation evaluation = Evaluate(Task(name));
+    EXPECT_TRUE(evaluation.verdict.passed()) << name << ": " << evaluation.verdict.message;
+  }
+  // An answer is the module's own: a joined mask, and an output that is a transposed view.
+  LiveReference live({});
+  const seeds::Task masks = Task("bool_masks"), views = Task("view_outputs");
+  const seeds::Case* c = masks.FindCase("odd");
+  auto outputs = live.Outputs(*c, 3);
+  ASSERT_TRUE(outputs) << outputs.error().message;
+  ASSERT_EQ(outputs->size(), 3U);
+  const std::int64_t rows = c->tensors[0].shape[0], columns = c->tensors[0].shape[1];
+  auto values = Read((*outputs)[1], rows * columns);
+  // Its first mask is kept in a file, the second one drawn.
+  std::vector<std::uint8_t> keep(static_cast<std::size_t>(rows * columns));
+  ASSERT_TRUE(seeds::ReadStored(c->tensors[1].distribution.stored, 0,
+                                std::as_writable_bytes(std::span(keep))));
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i < rows * columns; ++i) {
+    const bool want =
+        keep[static_cast<std::size_t>(i)] != 0 && InputElement(c->tensors[2], 3, 2, i) == 0;
+    ASSERT_EQ(values[static_cast<std::size_t>(i)] != 0, want) << i;
+    kept += want ? 1 : 0;
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, rows * columns);
+  c = views.FindCase("small");
+  outputs = live.Outputs(*c, 3);
+  ASSERT_TRUE(outputs) << outputs.error().message;
+  const auto& shape = c->tensors[0].shape;
+  values = Read(outputs->front(), shape[0] * shape[1] * shape[2]);
+  const std::int64_t at = 2 * shape[2] + 5, turned = 5 * shape[1] + 2;  // [0, 2, 5] and [0, 5, 2]
+  EXPECT_DOUBLE_EQ(values[static_cast<std::size_t>(turned)],
+                   InputElement(c->tensors[0], 3, 0, at) * InputElement(c->tensors[1], 3, 1, at));
 }
 
 TEST_F(Live, ALintHoldsTheKernelsAgainstTheModule) {

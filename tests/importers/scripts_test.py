@@ -88,6 +88,23 @@ class Apply(InFolder):
         out = self.good(self.apply("--runs", "2", "--kernel", f"softmax:smoke={mine}"))
         self.assertRegex(out, r"all kernels +[0-9.]+ ms +[0-9.]+x +error .* agrees  [1-9]")
 
+    def test_variants_take_turns_and_each_runs_its_own_kernels_only(self):
+        body = "import torch\n\ndef run(x):\n    open({!r}, 'a').write('x')\n    return {}\n"
+        counts = {name: self.path(name) for name in ("softmax", "reduce")}
+        softmax = self.write("softmax.py", body.format(counts["softmax"], "torch.softmax(x, 1)"))
+        total = self.write("reduce.py", body.format(counts["reduce"], "x.sum(1)"))
+        self.good(self.apply("--runs", "2", "--inputs", "1", "--json", self.path("r.json"),
+                             "--kernel", f"softmax:smoke={softmax}",
+                             "--kernel", f"reduce:rows33_cols1023_bf16={total}"))
+        with open(self.path("r.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        for name, entry in report["operations"].items():
+            self.assertAlmostEqual(entry["ms"] * entry["speedup"], report["untouched_ms"])
+            # Compared once with the others and once alone; then three rounds of both, the first
+            # for warming up, of two calls each. None of the untouched model.
+            with open(counts[name], encoding="utf-8") as file:
+                self.assertEqual(len(file.read()), (1 + 1 + 3 * 2 * 2) * entry["applied"], name)
+
     def test_bad_input_is_one_line(self):
         for arguments, words in ((["--kernel", "softmax=x.py"], "expected TASK:CASE=FILE"),
                                  (["--kernel", "softmax:smoke=nowhere.py"], "is not there"),

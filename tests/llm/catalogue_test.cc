@@ -47,6 +47,14 @@ const std::vector<Shape>& Shapes() {
        {{"batch", 20}, {"n", 32}, {"rows", 20}, {"row", 32}, {"rows_max", 640}, {"row_max", 4096}}},
       {"matmul",
        {{"m", 2048}, {"n", 2048}, {"k", 2048}, {"rows", 2048}, {"row", 2048}, {"bits", 16}}},
+      {"matmul",
+       {{"m", 4096},
+        {"n", 4096},
+        {"k", 4096},
+        {"rows", 4096},
+        {"row", 4096},
+        {"bits", 16},
+        {"hopper", 1}}},
       {"fused_mlp",
        {{"b", 2048}, {"d", 2048}, {"h", 5504}, {"rows", 2048}, {"row", 2048}, {"bits", 16}}},
       {"rmsnorm",
@@ -58,6 +66,7 @@ const std::vector<Shape>& Shapes() {
       {"rotary_embedding", {{"d", 128}, {"rows", 65536}, {"row", 128}, {"bits", 16}}},
       {"attention", {{"d", 128}, {"rows", 524288}, {"row", 128}, {"bits", 16}}},
       {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}}},
+      {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}, {"hopper", 1}}},
       {"conv2d", {{"f", 96}, {"rows", 100}, {"row", 96}, {"bits", 32}}},
       {"conv2d_relu_maxpool", {{"f", 96}, {"rows", 100}, {"row", 96}, {"bits", 32}}},
   };
@@ -128,6 +137,38 @@ TEST(Catalogue, ATemplateThatIsWrittenForFp32IsNotOfferedFor16Bits) {
   for (const Traits& traits : Reachable({"matmul", facts}, 4, nullptr)) {
     EXPECT_EQ(traits.at("strategy"), "mma") << TraitsLine(traits);
   }
+}
+
+// TMA and wgmma are for a GPU of compute capability 9.0 and for rows of whole 16 bytes.
+TEST(Catalogue, HopperProgramsAreOfferedOnlyWhereTheyCanRun) {
+  const auto offered = [](const std::string& op, Facts facts) {
+    std::size_t count = 0;
+    for (const Traits& traits : Reachable({op, std::move(facts)}, 3, nullptr)) {
+      count += traits.at("strategy") == "wgmma" ? 1 : 0;
+    }
+    return count;
+  };
+  const Facts product = {{"m", 2048}, {"n", 2048}, {"k", 2048}, {"bits", 16}, {"hopper", 1}};
+  const Facts layer = {{"b", 2048}, {"d", 2048}, {"h", 5504}, {"bits", 16}, {"hopper", 1}};
+  const auto with = [](Facts facts, const char* name, std::int64_t value) {
+    facts[name] = value;
+    return facts;
+  };
+  EXPECT_GT(offered("matmul", product), 10u);
+  EXPECT_GT(offered("fused_mlp", layer), 10u);
+  EXPECT_EQ(offered("matmul", with(product, "hopper", 0)), 0u);
+  EXPECT_EQ(offered("fused_mlp", with(layer, "hopper", 0)), 0u);
+  EXPECT_EQ(offered("matmul", with(product, "bits", 32)), 0u);
+  EXPECT_EQ(offered("matmul", with(product, "n", 2047)), 0u);
+  EXPECT_EQ(offered("matmul", with(product, "k", 2044)), 0u);
+  EXPECT_GT(offered("matmul", with(product, "m", 2047)), 10u);
+  EXPECT_EQ(offered("fused_mlp", with(layer, "h", 5500)), 0u);
+  const Facts heads = {{"d", 128}, {"bits", 16}, {"hopper", 1}};
+  EXPECT_GT(offered("attention", heads), 2u);
+  EXPECT_GT(offered("flash_attention", heads), 4u);
+  EXPECT_EQ(offered("attention", with(heads, "hopper", 0)), 0u);
+  EXPECT_EQ(offered("attention", with(heads, "d", 1024)), 0u);
+  EXPECT_EQ(offered("attention", with(heads, "d", 100)), 0u);
 }
 
 TEST(Catalogue, AChildNeverEqualsItsParent) {

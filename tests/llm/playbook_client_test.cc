@@ -147,6 +147,42 @@ TEST_F(PlaybookClientTest, ARepairIsTheNextChoiceNotTheSameProgram) {
   EXPECT_NE(repaired->text.find("compile_error"), std::string::npos);
 }
 
+std::string ProductOn(const std::string& architecture, const std::string& times,
+                      const std::string& rest) {
+  return "<task>\nname: matmul\nfamily: gemm\ncase half (scored): M=4096 N=4096 K=4096; a f16 "
+         "[4096,4096] input; b f16 [4096,4096] input; c f16 [4096,4096] output\n</task>\n"
+         "<device>\nname: H200\narchitecture: " +
+         architecture + "\ntimes: " + times + "\n</device>\n<parent>\n```cuda\n" + kNaive +
+         "\n```\n</parent>\n" + rest;
+}
+
+TEST_F(PlaybookClientTest, HopperInstructionsAreForMeasuredTimesOnHopper) {
+  const std::string wanted = "<request>\nideas wanted: 20\n</request>\n";
+  const auto hopper = [&](const char* architecture, const char* times) {
+    bool found = false;
+    for (const auto& idea : Ideas(ProductOn(architecture, times, wanted))) {
+      found |= idea["title"].get<std::string>().find("wgmma") != std::string::npos;
+    }
+    return found;
+  };
+  const char* measured = "measured on the device, with a cold L2";
+  EXPECT_TRUE(hopper("sm_90a", measured));
+  EXPECT_FALSE(hopper("sm_90a", "modelled from an emulation of the compiled kernel"));
+  EXPECT_FALSE(hopper("sm_100a", measured));
+  EXPECT_FALSE(hopper("sm_80", measured));
+}
+
+TEST_F(PlaybookClientTest, AnIdeaOfWgmmaIsAnotherOneInTheEmulator) {
+  const std::string idea =
+      Idea("Hopper product: TMA into a ring of stages, wgmma by two warpgroups");
+  const auto on_gpu = Ask(Role::kCode, ProductOn("sm_90a", "measured on the device", idea));
+  ASSERT_TRUE(on_gpu);
+  EXPECT_NE(on_gpu->text.find("wgmma.mma_async"), std::string::npos);
+  const auto emulated = Ask(Role::kCode, ProductOn("sm_90a", "modelled", idea));
+  ASSERT_TRUE(emulated);
+  EXPECT_EQ(emulated->text.find("wgmma.mma_async"), std::string::npos);
+}
+
 TEST_F(PlaybookClientTest, ATaskItDoesNotKnowIsRefusedAndNamed) {
   for (const auto& prompt : {Prompt(kNaive, "", "sorting"), Prompt(kNaive, "", "softmax", "f16")}) {
     const auto reply = Ask(Role::kIdea, prompt);

@@ -1,5 +1,7 @@
 @@HEADER@@
 import ctypes
+import glob
+import os
 import sys
 import tempfile
 from types import SimpleNamespace
@@ -157,6 +159,42 @@ class Run:
         self.behind_kernel = False
 
 
+def _toolkits():
+    """Folders that may be a CUDA toolkit: CuPy's, the environment's, Python's wheels, the system's."""
+    roots = [cupy.cuda.get_cuda_path(), os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
+    for package in sys.path:
+        roots += sorted(glob.glob(os.path.join(package, "nvidia", "cu[0-9]*")), reverse=True)
+        roots.append(os.path.join(package, "nvidia", "cuda_runtime"))
+    return [root for root in roots if root] + ["/usr/local/cuda", "/usr"]
+
+
+def _header_folders(toolkits):
+    """The folders of headers that the first of these toolkits has.
+
+    CCCL's (cooperative_groups.h includes its nv/target) may be missing there, since Python's wheels keep the two apart:
+    then of the first that has them, or CuPy's own.
+    """
+    def find(folders, file):
+        for folder in folders:
+            if os.path.exists(os.path.join(folder, file)):
+                return folder
+        return None
+
+    includes = [os.path.join(root, folder) for root in toolkits
+                for folder in ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")]
+    own = find(includes, "cuda_fp16.h")
+    if own is None:
+        return []
+    cccl = find([f"{own}/cccl", own], "nv/target")
+    if cccl is None:
+        folders = [f"{include}/cccl" for include in includes]
+        folders += [os.path.join(os.path.dirname(root), "cuda_cccl/include") for root in toolkits]
+        folders += includes
+        folders.append(os.path.join(os.path.dirname(cupy.__file__), "_core/include/cupy/_cccl/libcudacxx"))
+        cccl = find(folders, "nv/target")
+    return [own] + ([cccl] if cccl not in (None, own) else [])
+
+
 def _compile(code):
     """Machine code, by NVRTC: the text and the options of the run that the kernel is from.
 
@@ -167,15 +205,15 @@ def _compile(code):
     options = [f"--gpu-architecture=sm_{capability}" + ("a" if int(capability) >= 90 else ""), @@OPTIONS@@]
     if nvrtc.getVersion()[0] >= 13:
         options.append("--no-cache")
-    if cupy.cuda.get_cuda_path():
-        include = f"{cupy.cuda.get_cuda_path()}/include"
-        options += [f"-I{include}", f"-I{include}/cccl"]
+    folders = _header_folders(_toolkits())
+    options += [f"-I{folder}" for folder in folders]
     texts, names = [text.encode() for text in HEADERS.values()], [name.encode() for name in HEADERS]
     program = nvrtc.createProgram(code, "kernel.cu", texts, names)
     try:
         nvrtc.compileProgram(program, tuple(options))
     except nvrtc.NVRTCError as problem:
-        raise RuntimeError(nvrtc.getProgramLog(program)) from problem
+        log = nvrtc.getProgramLog(program)
+        raise RuntimeError(f"{log}(headers of {' '.join(folders) or 'no toolkit: set CUDA_HOME'})") from problem
     return nvrtc.getCUBIN(program)
 
 

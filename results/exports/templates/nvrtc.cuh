@@ -4,6 +4,29 @@
 // of the toolkit that this was compiled with, of /usr/local/cuda or of the loader's path.
 namespace grove_plan {
 
+// The folders of headers that the first of these toolkits has. CCCL's (cooperative_groups.h includes its
+// nv/target) may be missing there, since Python's wheels keep the two apart: then of the first that has them.
+inline std::vector<std::string> HeaderFolders(const std::vector<std::string>& toolkits) {
+  const auto find = [&](std::initializer_list<const char*> folders, const char* file) -> std::string {
+    for (const std::string& toolkit : toolkits) {
+      for (const char* folder : folders) {
+        if (!toolkit.empty() && access((toolkit + folder + file).c_str(), R_OK) == 0) return toolkit + folder;
+      }
+    }
+    return "";
+  };
+  const std::string own = find({"/include", "/targets/x86_64-linux/include", "/targets/sbsa-linux/include",
+                                "/../cuda_runtime/include"}, "/cuda_fp16.h");
+  if (own.empty()) return {};
+  for (const std::string& folder : {own + "/cccl", own}) {
+    if (access((folder + "/nv/target").c_str(), R_OK) == 0) return {own, own + "/cccl"};
+  }
+  const std::string cccl = find({"/include/cccl", "/targets/x86_64-linux/include/cccl", "/targets/sbsa-linux/include/cccl",
+                                 "/../cuda_cccl/include", "/include"}, "/nv/target");
+  if (cccl.empty()) return {own};
+  return {own, cccl};
+}
+
 class Nvrtc {
  public:
   // Loaded once, never unloaded.
@@ -32,7 +55,7 @@ class Nvrtc {
     const int code = compile_(program, static_cast<int>(arguments.size()), arguments.data());
     if (code != 0) {
       throw std::runtime_error(Version() + " for " + architecture + ": " + error_(code) + "\n" +
-                               Fetch(program, log_size_, log_));
+                               Fetch(program, log_size_, log_).c_str() + Headers());
     }
     const std::string machine_code = Fetch(program, cubin_size_, cubin_);
     destroy_(&program);
@@ -78,12 +101,19 @@ class Nvrtc {
       roots.insert(roots.begin(), path.substr(0, path.find_last_of('/')) + "/..");
     }
     roots.push_back("/usr");
-    for (const std::string& root : roots) {
-      const std::string folder = root + "/include";
-      if (access((folder + "/cuda_fp16.h").c_str(), R_OK) != 0) continue;
-      includes_ = {folder, folder + "/cccl"};
-      break;
+    includes_ = HeaderFolders(roots);
+  }
+
+  // Where headers were looked for, behind the compiler's complaint about one.
+  std::string Headers() const {
+    if (includes_.empty()) return "(no toolkit's headers were found: set CUDA_HOME to a CUDA toolkit)\n";
+    std::string text = "(headers of";
+    for (const std::string& folder : includes_) text += " " + folder;
+    if (includes_.size() == 1) {
+      text += "; no nv/target, which cooperative_groups.h needs: set CUDA_HOME to a whole CUDA toolkit, or install "
+              "the package nvidia-cuda-cccl";
     }
+    return text + ")\n";
   }
 
   void Open(const std::string& folder, const std::string& name, const std::string& version) {

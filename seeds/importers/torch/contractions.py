@@ -45,7 +45,7 @@ class Lowering(Pointwise):
 
     @staticmethod
     def kind(dtype):
-        return "Float" if is_float(dtype) else "long long"
+        return "Float" if is_float(dtype) else "Integer"
 
     def op_sum(self, a, shape, dtype, _):
         return self.simple(a, shape, dtype, "0", lambda c, v: v, "{0} += {1};", lambda s: s, "sum",

@@ -39,7 +39,15 @@ def _name(func):
 
 _KEEP = {"to", "float", "half", "double", "bfloat16", "cuda", "cpu", "contiguous", "clone",
          "detach", "requires_grad", "view", "reshape", "t", "transpose", "permute", "T",
-         "unsqueeze", "squeeze", "flatten", "long", "int", "type", "expand"}
+         "unsqueeze", "squeeze", "flatten", "long", "int", "type", "expand", "narrow", "select",
+         "swapaxes", "swapdims", "movedim", "moveaxis", "mT"}
+
+
+def _slices(index):
+    """Whether an index takes some of the elements, each once: slices and whole numbers."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(part is None or part is Ellipsis or isinstance(part, slice) or
+               (isinstance(part, int) and not isinstance(part, bool)) for part in parts)
 
 
 class _Follow(TorchFunctionMode):
@@ -112,7 +120,7 @@ class _Follow(TorchFunctionMode):
                         "radd": lambda: before.affine(1.0, number),
                         "sub": lambda: before.affine(-1.0, number)}.get(name, lambda: None)()
             return None
-        if name in _KEEP or name == "get":
+        if name in _KEEP or name == "get" or (name == "getitem" and _slices(args[1])):
             return before
         if before.kind == "uniform" and (before.a, before.b) == (0.0, 1.0) and number is not None:
             # rand() > p and the like: a coin; only the fair one has a distribution of ours.

@@ -258,7 +258,7 @@ def source_head(reference, types):
         lines.append("#include <cuda_fp16.h>")
     if "bf16" in types:
         lines.append("#include <cuda_bf16.h>")
-    lines += [f"using Float = {real};", "",
+    lines += [f"using Float = {real};", "using Integer = long long;", "",
               "template <typename T>", "__device__ Float Real(T value) {"]
     if "f16" in types or "bf16" in types:
         small = [t for t, name in (("__half", "f16"), ("__nv_bfloat16", "bf16")) if name in types]

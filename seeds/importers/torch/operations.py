@@ -143,7 +143,7 @@ class Lowering:
                             lambda code, p: _UNARY[name].format(code.let(f"Float({p[0]})")), x)
         if name in _COMPARE:
             y = a["other"]
-            kind = "Float" if self.floating(a["self"], y) else "long long"
+            kind = "Float" if self.floating(a["self"], y) else "Integer"
             return self.map(shape, dtype,
                             lambda code, p: f"({kind}({p[0]}) {_COMPARE[name]} {kind}({p[1]}))",
                             a["self"], y)
@@ -152,7 +152,7 @@ class Lowering:
     # --- pointwise ---
 
     def arithmetic(self, form, shape, dtype, *operands):
-        kind = "Float" if is_float(dtype) else "long long"
+        kind = "Float" if is_float(dtype) else "Integer"
         return self.map(shape, dtype, lambda code, p: form.format(
             *(f"{kind}({part})" for part in p)), *operands)
 
@@ -203,7 +203,7 @@ class Lowering:
 
     def extreme(self, sign, shape, dtype, x, y):
         def function(code, p):
-            kind = "Float" if is_float(dtype) else "long long"
+            kind = "Float" if is_float(dtype) else "Integer"
             u, v = code.let(f"{kind}({p[0]})", kind), code.let(f"{kind}({p[1]})", kind)
             return f"({u} {sign} {v} || {u} != {u} ? {u} : {v})"
         return self.map(shape, dtype, function, x, y)
@@ -319,7 +319,7 @@ class Lowering:
                                a["weight"])
 
     def op_where(self, a, shape, dtype, overload):
-        kind = "Float" if is_float(dtype) else "long long"
+        kind = "Float" if is_float(dtype) else "Integer"
         return self.map(shape, dtype,
                         lambda c, p: f"({p[0]} ? {kind}({p[1]}) : {kind}({p[2]}))",
                         a["condition"], a["self"], a["other"])
@@ -352,9 +352,25 @@ class Lowering:
     def op_bitwise_or(self, a, shape, dtype, _):
         return self.logical("|", a, shape, dtype)
 
+    def op_bitwise_xor(self, a, shape, dtype, _):
+        return self.logical("!=" if dtype == torch.bool else "^", a, shape, dtype)
+
+    def op_logical_xor(self, a, shape, dtype, _):
+        return self.map(shape, dtype, lambda c, p: f"(!({p[0]}) != !({p[1]}))", a["self"], a["other"])
+
+    def op_bitwise_left_shift(self, a, shape, dtype, _):
+        return self.arithmetic("({0} << {1})", shape, dtype, a["self"], a["other"])
+
+    def op_bitwise_right_shift(self, a, shape, dtype, _):
+        return self.arithmetic("({0} >> {1})", shape, dtype, a["self"], a["other"])
+
+    # What Python's operators call with a number.
+    op___and__, op___or__, op___xor__ = op_bitwise_and, op_bitwise_or, op_bitwise_xor
+    op___lshift__, op___rshift__ = op_bitwise_left_shift, op_bitwise_right_shift
+
     def op__to_copy(self, a, shape, dtype, _):
         x = a["self"]
-        kind = "Float" if is_float(dtype) else ("bool" if dtype == torch.bool else "long long")
+        kind = "Float" if is_float(dtype) else ("bool" if dtype == torch.bool else "Integer")
         if x.dtype == dtype:
             return x
         if is_float(x.dtype) and is_float(dtype) and dtype != torch.float64:
@@ -377,7 +393,7 @@ class Lowering:
     # --- creation ---
 
     def constant(self, shape, dtype, value):
-        kind = "Float" if is_float(dtype) else ("bool" if dtype == torch.bool else "long long")
+        kind = "Float" if is_float(dtype) else ("bool" if dtype == torch.bool else "Integer")
         return Lazy(tuple(shape), dtype, lambda code, coords: f"{kind}({number(value)})")
 
     def op_full(self, a, shape, dtype, _):
@@ -403,13 +419,13 @@ class Lowering:
 
     def op_arange(self, a, shape, dtype, overload):
         start, step = a.get("start", 0) or 0, a.get("step", 1) or 1
-        kind = "Float" if is_float(dtype) else "long long"
+        kind = "Float" if is_float(dtype) else "Integer"
         return Lazy(tuple(shape), dtype, lambda code, coords:
                     f"({kind}({number(start)}) + {kind}({coords[0]}) * {kind}({number(step)}))")
 
     def triangle(self, a, shape, dtype, sign):
         x, k = a["self"], a.get("diagonal", 0)
-        kind = "Float" if is_float(dtype) else ("bool" if dtype == torch.bool else "long long")
+        kind = "Float" if is_float(dtype) else ("bool" if dtype == torch.bool else "Integer")
         return Lazy(tuple(shape), dtype, lambda code, coords:
                     f"(({coords[-1]}) - ({coords[-2]}) {sign} {k}LL ? {kind}({x.load(code, coords)})"
                     f" : {kind}(0))")
@@ -545,7 +561,7 @@ class Lowering:
 
         def expression(code, coords):
             name = code.fresh("v")
-            kind = "Float" if is_float(dtype) else "long long"
+            kind = "Float" if is_float(dtype) else "Integer"
             code.add(f"{kind} {name} = 0;")
             start = 0
             for part, end in zip(parts, ends):

@@ -1,0 +1,160 @@
+// What can be proven of the playbook's Hopper programs without a Hopper GPU: they are compiled for
+// sm_90a for cases of the shipped tasks, without spills, their plans hold, and with TMA and wgmma
+// replaced by plain loops that follow the rules of those instructions (swizzle, descriptors,
+// fragments, transaction bytes) they run in the emulator and give the right products. With
+// GROVE_PLAYBOOK_OUT=FOLDER the compiled programs are written there, for grove eval on a GPU.
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "base/share.h"
+#include "codegen/compile_farm.h"
+#include "codegen/program.h"
+#include "llm/playbook/catalogue.h"
+#include "seeds/task.h"
+
+namespace grove::llm::playbook {
+namespace {
+
+struct Tested {
+  std::string name;  // of the test and of the files
+  std::string task, suite;
+  std::string traits;
+  std::vector<std::string> cases;  // names, as in task.toml with the type behind
+};
+void PrintTo(const Tested& program, std::ostream* out) { *out << program.traits; }
+
+class PlaybookHopper : public ::testing::TestWithParam<Tested> {
+ protected:
+  static void SetUpTestSuite() {
+    auto loaded = Catalogue::Load(ShareFolder("playbook"));
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    catalogue_ = std::make_unique<Catalogue>(std::move(*loaded));
+    codegen::FarmOptions options;
+    options.deadline = std::chrono::minutes(5);  // a busy machine is no failure of the playbook
+    auto farm = codegen::MakeCompileFarm(options);
+    ASSERT_TRUE(farm) << farm.error().message;
+    farm_ = std::move(*farm);
+  }
+  static void TearDownTestSuite() {
+    farm_.reset();
+    catalogue_.reset();
+  }
+
+  static std::unique_ptr<Catalogue> catalogue_;
+  static std::unique_ptr<codegen::Compiler> farm_;
+};
+std::unique_ptr<Catalogue> PlaybookHopper::catalogue_;
+std::unique_ptr<codegen::Compiler> PlaybookHopper::farm_;
+
+TEST_P(PlaybookHopper, IsCompiledWithoutSpillsAndItsPlanHolds) {
+  const Traits asked = TraitsOf(fmt::format("// traits: {}\n", GetParam().traits), "");
+  const auto traits = catalogue_->Complete(asked);
+  ASSERT_TRUE(traits) << traits.error().message;
+  for (const auto& [name, value] : asked) {
+    ASSERT_TRUE(traits->contains(name)) << "no template knows " << name;
+  }
+  const auto text = catalogue_->Render(*traits, {});
+  ASSERT_TRUE(text) << text.error().message;
+  const auto program = codegen::MakeProgram(text->source, text->plan);
+  ASSERT_TRUE(program) << program.error().message;
+  if (const char* folder = std::getenv("GROVE_PLAYBOOK_OUT")) {
+    const std::filesystem::path base = std::filesystem::path(folder) / GetParam().name;
+    ASSERT_TRUE(WriteFileAtomic(base.string() + ".cu", text->source));
+    ASSERT_TRUE(WriteFileAtomic(base.string() + ".json", text->plan));
+  }
+
+  const auto whole = seeds::LoadTask(ShareFolder("tasks"), GetParam().task);
+  ASSERT_TRUE(whole) << whole.error().message;
+  const auto task = seeds::SelectCases(*whole, GetParam().suite, {});
+  ASSERT_TRUE(task) << task.error().message;
+  std::set<std::string> seen;
+  for (const seeds::Case& c : task->cases) {
+    const auto plan = codegen::ResolvePlan(program->plan, c, {});
+    ASSERT_TRUE(plan) << c.name << ": " << plan.error().message;
+    const std::vector<std::string>& wanted = GetParam().cases;
+    if (std::find(wanted.begin(), wanted.end(), c.name) == wanted.end()) continue;
+    seen.insert(c.name);
+    const auto compiled = farm_->Compile({codegen::Prelude(c) + program->source, "sm_90a", {}});
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    ASSERT_TRUE((*compiled)->ok()) << c.name << ": " << (*compiled)->log;
+    // ptxas warns when it gives up on keeping products under way.
+    EXPECT_EQ((*compiled)->log.find("wgmma"), std::string::npos) << (*compiled)->log;
+    EXPECT_NE((*compiled)->ptx.find("wgmma.mma_async"), std::string::npos) << c.name;
+    const auto valid = codegen::ValidatePlan(*plan, (*compiled)->entries, {});
+    EXPECT_TRUE(valid) << c.name << ": " << valid.error().message;
+    for (const codegen::EntryPoint& entry : (*compiled)->entries) {
+      EXPECT_EQ(entry.spill_stores + entry.spill_loads + entry.stack_bytes, 0)
+          << c.name << ": " << entry.name;
+      EXPECT_GT(entry.registers, 0) << entry.name;
+    }
+  }
+  EXPECT_EQ(seen.size(), GetParam().cases.size()) << "a case that the test names does not exist";
+}
+
+std::vector<Tested> AllPrograms() {
+  const std::vector<std::string> product = {"crfm_fp16", "ak_large_mean_f16"};
+  const std::vector<std::string> mlp = {"2048x2048x5504_f16", "b5_d256_h320_bf16"};
+  const std::vector<std::string> plain = {"crfm", "s65_d32"};
+  const std::vector<std::string> causal = {"2x32x1024x64_f16", "s33_d32_batch_bf16"};
+  return {
+      {"attention_128", "attention", "crfm", "op=attention strategy=wgmma", plain},
+      {"attention_64", "attention", "crfm", "op=attention strategy=wgmma span=64 ring=4", plain},
+      {"flash_attention_128", "flash_attention", "autokernel", "op=flash_attention strategy=wgmma",
+       causal},
+      {"flash_attention_128_heavy",
+       "flash_attention",
+       "autokernel",
+       "op=flash_attention strategy=wgmma heavy=1",
+       {"2x32x1024x64_f16"}},
+      {"flash_attention_64_heavy", "flash_attention", "autokernel",
+       "op=flash_attention strategy=wgmma heavy=1 span=64 ring=4", causal},
+      {"fused_mlp_128x128_dependent", "fused_mlp", "autokernel",
+       "op=fused_mlp strategy=wgmma bn=128 stages=6 persistent=1 dependent=1", mlp},
+      {"fused_mlp_128x128_cluster",
+       "fused_mlp",
+       "autokernel",
+       "op=fused_mlp strategy=wgmma bn=128 stages=6 persistent=1 cluster=2",
+       {"2048x2048x5504_f16"}},
+      {"matmul_128x256", "matmul", "crfm_fp16", "op=matmul strategy=wgmma persistent=1", product},
+      {"matmul_128x128", "matmul", "crfm_fp16",
+       "op=matmul strategy=wgmma bm=128 bn=128 stages=6 persistent=1", product},
+      {"matmul_256x128", "matmul", "crfm_fp16",
+       "op=matmul strategy=wgmma bm=256 bn=128 stages=4 persistent=1", product},
+      {"matmul_128x256_cluster", "matmul", "crfm_fp16",
+       "op=matmul strategy=wgmma cluster=2 persistent=1", product},
+      {"matmul_256x128_cluster",
+       "matmul",
+       "crfm_fp16",
+       "op=matmul strategy=wgmma bm=256 bn=128 cluster=2 persistent=1 group=4",
+       {"crfm_fp16"}},
+      {"matmul_128x256_blocks",
+       "matmul",
+       "crfm_fp16",
+       "op=matmul strategy=wgmma persistent=0",
+       {"crfm_fp16"}},
+      {"fused_mlp_128x256", "fused_mlp", "autokernel", "op=fused_mlp strategy=wgmma persistent=1",
+       mlp},
+      {"fused_mlp_128x128", "fused_mlp", "autokernel",
+       "op=fused_mlp strategy=wgmma bn=128 stages=6 persistent=1", mlp},
+      {"fused_mlp_256x128", "fused_mlp", "autokernel",
+       "op=fused_mlp strategy=wgmma bm=256 bn=128 stages=4 persistent=1", mlp},
+      {"fused_mlp_128x256_cluster", "fused_mlp", "autokernel",
+       "op=fused_mlp strategy=wgmma cluster=2 persistent=1", mlp},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Playbook, PlaybookHopper, ::testing::ValuesIn(AllPrograms()),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace grove::llm::playbook

@@ -1,0 +1,323 @@
+// The playbook's Hopper programs in the emulator, with TMA and wgmma as plain loops
+// (soft_hopper.h): rings and phases, tile orders, tails, descriptors, swizzles, fragments and
+// stores give the right results, without races, for shapes with whole and with ragged tiles.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/dtype.h"
+#include "base/share.h"
+#include "codegen/compile_farm.h"
+#include "codegen/program.h"
+#include "eval/emulator/emulator.h"
+#include "llm/playbook/catalogue.h"
+#include "tests/llm/soft_hopper.h"
+
+namespace grove::llm::playbook {
+namespace {
+
+constexpr unsigned kSeed = 20241121;
+
+using Values = std::vector<double>;
+
+struct Problem {
+  std::string op;
+  std::vector<seeds::Dim> dims;
+  DType dtype = DType::kF16;
+};
+
+seeds::Tensor MakeTensor(std::string name, DType dtype, bool output,
+                         std::vector<std::int64_t> shape) {
+  seeds::Tensor t;
+  t.name = std::move(name);
+  t.dtype = dtype;
+  t.role = output ? seeds::TensorRole::kOutput : seeds::TensorRole::kInput;
+  t.shape = std::move(shape);
+  return t;
+}
+
+seeds::Case MakeCase(const Problem& p) {
+  seeds::Case c;
+  c.name = p.op;
+  c.dims = p.dims;
+  const auto d = [&](std::size_t i) { return p.dims[i].value; };
+  const auto add = [&](const char* name, bool output, std::vector<std::int64_t> shape) {
+    c.tensors.push_back(MakeTensor(name, p.dtype, output, std::move(shape)));
+  };
+  if (p.op == "matmul") {
+    add("a", false, {d(0), d(2)}), add("b", false, {d(2), d(1)}), add("c", true, {d(0), d(1)});
+  } else if (p.op == "fused_mlp") {
+    add("x", false, {d(0), d(1)}), add("gate", false, {d(2), d(1)});
+    add("up", false, {d(2), d(1)}), add("down", false, {d(1), d(2)}), add("y", true, {d(0), d(1)});
+  } else {
+    for (const char* name : {"q", "k", "v", "o"}) add(name, *name == 'o', {d(0), d(1), d(2), d(3)});
+  }
+  return c;
+}
+
+// x (m x k) times w (n x k) transposed.
+Values TimesTransposed(const Values& x, const Values& w, std::size_t m, std::size_t n,
+                       std::size_t k) {
+  Values out(m * n, 0.0);
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      for (std::size_t l = 0; l < k; ++l) out[i * n + j] += x[i * k + l] * w[j * k + l];
+    }
+  }
+  return out;
+}
+
+Values Attention(const std::vector<Values>& in, const Problem& p, bool causal) {
+  const auto d = [&](std::size_t i) { return static_cast<std::size_t>(p.dims[i].value); };
+  const std::size_t heads = d(0) * d(1), length = d(2), width = d(3);
+  Values out(heads * length * width, 0.0);
+  for (std::size_t h = 0; h < heads; ++h) {
+    const std::size_t base = h * length * width;
+    for (std::size_t i = 0; i < length; ++i) {
+      const std::size_t seen = causal ? i + 1 : length;
+      Values weight(seen, 0.0);
+      double top = -INFINITY, total = 0;
+      for (std::size_t j = 0; j < seen; ++j) {
+        for (std::size_t e = 0; e < width; ++e) {
+          weight[j] += in[0][base + i * width + e] * in[1][base + j * width + e];
+        }
+        weight[j] /= std::sqrt(static_cast<double>(width));
+        top = std::max(top, weight[j]);
+      }
+      for (double& w : weight) total += w = std::exp(w - top);
+      for (std::size_t j = 0; j < seen; ++j) {
+        for (std::size_t e = 0; e < width; ++e) {
+          out[base + i * width + e] += weight[j] / total * in[2][base + j * width + e];
+        }
+      }
+    }
+  }
+  return out;
+}
+
+Values Expected(const Problem& p, const std::vector<Values>& in) {
+  const auto d = [&](std::size_t i) { return static_cast<std::size_t>(p.dims[i].value); };
+  if (p.op == "attention" || p.op == "flash_attention") {
+    return Attention(in, p, p.op == "flash_attention");
+  }
+  if (p.op == "fused_mlp") {
+    const std::size_t rows = d(0), width = d(1), hidden = d(2);
+    Values h = TimesTransposed(in[0], in[1], rows, hidden, width);
+    const Values up = TimesTransposed(in[0], in[2], rows, hidden, width);
+    for (std::size_t i = 0; i < h.size(); ++i) h[i] = h[i] / (1 + std::exp(-h[i])) * up[i];
+    return TimesTransposed(h, in[3], rows, width, hidden);
+  }
+  const std::size_t m = d(0), n = d(1), k = d(2);
+  Values transposed(n * k);
+  for (std::size_t l = 0; l < k; ++l) {
+    for (std::size_t j = 0; j < n; ++j) transposed[j * k + l] = in[1][l * n + j];
+  }
+  return TimesTransposed(in[0], transposed, m, n, k);
+}
+
+class PlaybookSoft : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto loaded = Catalogue::Load(ShareFolder("playbook"));
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    catalogue_ = std::make_unique<Catalogue>(std::move(*loaded));
+    codegen::FarmOptions options;
+    options.deadline = std::chrono::minutes(5);  // a busy machine is no failure of the playbook
+    auto farm = codegen::MakeCompileFarm(options);
+    ASSERT_TRUE(farm) << farm.error().message;
+    farm_ = std::move(*farm);
+  }
+  static void TearDownTestSuite() {
+    farm_.reset();
+    catalogue_.reset();
+  }
+
+  // Relative L2 error of the worst row (of the output's last dim), or what went wrong.
+  static tl::expected<double, std::string> Run(const std::string& traits_text, const Problem& p,
+                                               std::int64_t sm_count, bool races);
+  static void Check(const std::string& traits, const std::vector<Problem>& problems,
+                    double tolerance, std::int64_t sm_count = 3, bool races = true) {
+    for (const Problem& p : problems) {
+      std::string dims;
+      for (const seeds::Dim& d : p.dims) dims += fmt::format(" {}={}", d.name, d.value);
+      const auto error = Run(traits, p, sm_count, races);
+      ASSERT_TRUE(error) << traits << ":" << dims << "\n" << error.error();
+      EXPECT_LE(*error, tolerance) << traits << ":" << dims;
+    }
+  }
+
+  static std::unique_ptr<Catalogue> catalogue_;
+  static std::unique_ptr<codegen::Compiler> farm_;
+};
+std::unique_ptr<Catalogue> PlaybookSoft::catalogue_;
+std::unique_ptr<codegen::Compiler> PlaybookSoft::farm_;
+
+struct Memory {
+  std::vector<std::byte> bytes;
+  std::uint64_t address = 0;
+};
+
+tl::expected<double, std::string> PlaybookSoft::Run(const std::string& traits_text,
+                                                    const Problem& p, std::int64_t sm_count,
+                                                    bool races) {
+  const auto bad = [](std::string text) { return tl::unexpected<std::string>(std::move(text)); };
+  const auto traits =
+      catalogue_->Complete(TraitsOf(fmt::format("// traits: {}\n", traits_text), ""));
+  if (!traits) return bad(traits.error().message);
+  const auto text = catalogue_->Render(*traits, {});
+  if (!text) return bad(text.error().message);
+  const auto program = codegen::MakeProgram(text->source, text->plan);
+  if (!program) return bad(program.error().message);
+  const seeds::Case c = MakeCase(p);
+  const std::string soft = Soften(program->source);
+  if (soft.empty()) return bad("the source has no part of TMA and wgmma");
+  const auto compiled = farm_->Compile({codegen::Prelude(c) + soft, "sm_90a", {}});
+  if (!compiled) return bad(compiled.error().message);
+  if (!(*compiled)->ok()) return bad("does not compile: " + (*compiled)->log);
+  codegen::DeviceLimits limits;
+  limits.sm_count = sm_count;
+  const auto plan = codegen::ResolvePlan(program->plan, c, limits);
+  if (!plan) return bad(plan.error().message);
+  if (plan->tensor_maps.empty()) return bad("the plan takes the path without TMA");
+  const auto module = emulator::LoadModule((*compiled)->ptx);
+  if (!module) return bad(module.error().message);
+
+  std::mt19937_64 random(kSeed);
+  emulator::AddressSpace memory;
+  std::vector<Memory> tensors, workspaces;
+  std::vector<Values> inputs;
+  const std::size_t size = SizeOf(p.dtype);
+  for (const seeds::Tensor& t : c.tensors) {
+    std::size_t count = 1;
+    for (const std::int64_t extent : t.shape) count *= static_cast<std::size_t>(extent);
+    tensors.push_back({std::vector<std::byte>(count * size, std::byte{0xff}), 0});  // NaN
+    if (t.role == seeds::TensorRole::kOutput) continue;
+    const bool weights = p.op == "fused_mlp" && t.name != "x";
+    std::normal_distribution<double> normal(0.0, weights ? 0.1 : 1.0);
+    Values& values = inputs.emplace_back(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      StoreElement(p.dtype, tensors.back().bytes.data(), static_cast<std::int64_t>(i),
+                   normal(random));
+      values[i] = LoadElement(p.dtype, tensors.back().bytes.data(), static_cast<std::int64_t>(i));
+    }
+  }
+  for (const auto& w : plan->workspaces) {
+    workspaces.push_back(
+        {std::vector<std::byte>(static_cast<std::size_t>(w.elements) * SizeOf(w.dtype),
+                                std::byte{0xff}),
+         0});
+  }
+  const auto map = [&](const std::string& name, Memory& m, bool writable) {
+    m.address = memory.Map(
+        {name, m.bytes.data(), static_cast<std::int64_t>(m.bytes.size()), writable, writable, 0});
+  };
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    map(c.tensors[i].name, tensors[i], c.tensors[i].role == seeds::TensorRole::kOutput);
+  }
+  for (std::size_t i = 0; i < workspaces.size(); ++i) {
+    map(plan->workspaces[i].name, workspaces[i], true);
+  }
+  const auto soft_map = [&](const codegen::ResolvedTensorMap& m) {
+    SoftMap made;
+    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+      if (c.tensors[i].name == m.tensor) made.address = tensors[i].address;
+    }
+    for (std::size_t i = 0; i < workspaces.size(); ++i) {
+      if (plan->workspaces[i].name == m.tensor) made.address = workspaces[i].address;
+    }
+    for (std::size_t i = 0; i < m.shape.size(); ++i) {
+      made.extent[i] = static_cast<std::int32_t>(m.shape[m.shape.size() - 1 - i]);
+      made.box[i] = static_cast<std::int32_t>(m.box[m.shape.size() - 1 - i]);
+    }
+    return made;
+  };
+  for (const codegen::ResolvedLaunch& launch : plan->launches) {
+    emulator::LaunchConfig config;
+    config.kernel = launch.kernel;
+    config.grid = launch.grid;
+    config.block = launch.block;
+    config.shared_bytes = launch.shared_bytes;
+    for (const codegen::ResolvedArg& arg : launch.args) {
+      std::vector<std::byte> bytes(arg.size);
+      if (arg.kind == codegen::ResolvedArg::Kind::kTensorMap) {
+        const SoftMap made = soft_map(plan->tensor_maps[arg.index]);
+        if (plan->tensor_maps[arg.index].swizzle != "128B") return bad("a map without swizzle");
+        std::memcpy(bytes.data(), &made, sizeof made);
+      } else if (arg.kind == codegen::ResolvedArg::Kind::kScalar) {
+        std::memcpy(bytes.data(), arg.bytes.data(), arg.size);
+      } else {
+        const Memory& m = arg.kind == codegen::ResolvedArg::Kind::kTensor ? tensors[arg.index]
+                                                                          : workspaces[arg.index];
+        std::memcpy(bytes.data(), &m.address, sizeof m.address);
+      }
+      config.params.push_back(std::move(bytes));
+    }
+    emulator::LaunchOptions options;
+    options.detect_races = races;
+    options.detect_uninitialised = races;
+    const auto outcome = emulator::Run(**module, config, memory, options);
+    if (outcome.fault) {
+      return bad(fmt::format("{}: {} [{}]", emulator::Name(outcome.fault->kind),
+                             outcome.fault->message, outcome.fault->instruction));
+    }
+  }
+  const Values expected = Expected(p, inputs);
+  const auto cols = static_cast<std::size_t>(c.tensors.back().shape.back());
+  double worst = 0;
+  for (std::size_t r = 0; r < expected.size() / cols; ++r) {
+    double error = 0, scale = 0;
+    for (std::size_t j = r * cols; j < (r + 1) * cols; ++j) {
+      const double got =
+          LoadElement(p.dtype, tensors.back().bytes.data(), static_cast<std::int64_t>(j));
+      error += (got - expected[j]) * (got - expected[j]);
+      scale += expected[j] * expected[j];
+    }
+    const double relative = std::sqrt(error / scale);
+    if (std::isnan(relative)) return bad(fmt::format("row {} holds NaN or was not written", r));
+    worst = std::max(worst, relative);
+  }
+  return worst;
+}
+
+Problem Product(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::kF16) {
+  return {"matmul", {{"M", m}, {"N", n}, {"K", k}}, dtype};
+}
+Problem Layer(std::int64_t b, std::int64_t d, std::int64_t h, DType dtype = DType::kF16) {
+  return {"fused_mlp", {{"B", b}, {"D", d}, {"H", h}}, dtype};
+}
+
+constexpr double kHalf = 1e-3, kBfloat = 6e-3;
+
+Problem Heads(std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d, bool causal,
+              DType dtype = DType::kF16) {
+  return {
+      causal ? "flash_attention" : "attention", {{"B", b}, {"H", h}, {"S", s}, {"D", d}}, dtype};
+}
+
+TEST_F(PlaybookSoft, AProductOfRaggedTilesIsRight) {
+  // Two blocks for four tiles of three steps: the ring is passed more than once.
+  Check("op=matmul strategy=wgmma persistent=1 stages=4", {Product(200, 328, 136)}, kHalf, 2);
+}
+
+TEST_F(PlaybookSoft, AGatedLayerIsRight) {
+  Check("op=fused_mlp strategy=wgmma persistent=1 dependent=1", {Layer(70, 136, 200)}, kHalf, 2);
+}
+
+TEST_F(PlaybookSoft, AttentionOfRaggedPiecesIsRight) {
+  Check("op=attention strategy=wgmma", {Heads(2, 1, 150, 64, false)}, kHalf, 2);
+}
+
+TEST_F(PlaybookSoft, CausalAttentionIsRight) {
+  Check("op=flash_attention strategy=wgmma span=64 ring=3 heavy=1", {Heads(1, 2, 200, 72, true)},
+        kHalf, 2);
+}
+
+}  // namespace
+}  // namespace grove::llm::playbook
