@@ -32,7 +32,8 @@ Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields&
   parent.counters = ideas::FitText(parent.counters, room.counters);
   fields.SetText("parent", ideas::DescribeKernel(parent));
   if (!fields.Has("parent_source")) {
-    fields.SetText("parent_source", ideas::Fenced("cuda", ideas::FitText(parent.source, room.source)));
+    fields.SetText("parent_source",
+                   ideas::Fenced("cuda", ideas::FitText(parent.source, room.source)));
   }
   fields.SetText("parent_plan", ideas::Fenced("json", ideas::FitText(parent.plan, room.plan)));
   fields.SetText("title", ideas::Shield(context.idea.title));
@@ -82,7 +83,7 @@ Result<llm::Request> BuildRepairRequest(const RepairContext& context, const Prog
     const std::string change = DiffHunks(parent, context.source, kDiffContext);
     if (change.size() < kShortDiff * parent.size()) {
       fields.SetText("parent_source",
-               std::string("that of the failed program below, without its change"));
+                     std::string("that of the failed program below, without its change"));
       fields.SetShown("has_change", true);
       fields.SetText("change", ideas::Fenced("diff", change));
     }

@@ -35,7 +35,8 @@ struct ProgramPages {
   ideas::PromptPage implement, repair;
 };
 
-// Role kCode. Errors of PromptPage::Render. Without pages the template is read for this one request.
+// Role kCode. Errors of PromptPage::Render. Without pages the template is read for this one
+// request.
 Result<llm::Request> BuildImplementRequest(const ImplementContext& context,
                                            const ProgramPages& pages);
 Result<llm::Request> BuildImplementRequest(const ImplementContext& context);

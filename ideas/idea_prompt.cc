@@ -40,7 +40,7 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context, const PromptPa
   fields.SetLines("lineage", FitLines(DescribeAll(context.lineage), room.lineage, true));
   fields.SetLines("tried_here", FitLines(DescribeAll(context.tried_here), room.tried_here, true));
   fields.SetLines("tried_elsewhere",
-           FitLines(DescribeAll(context.tried_elsewhere), room.tried_elsewhere, false));
+                  FitLines(DescribeAll(context.tried_elsewhere), room.tried_elsewhere, false));
   fields.SetLines("playbook", FitLines(ShieldAll(context.playbook), room.playbook, false));
   fields.SetLines("hints", ShieldAll(context.hints));
   fields.SetLines("proposed", ShieldAll(context.proposed));

@@ -1,5 +1,5 @@
-// A prompt template of a file: mustache, read and parsed when it is first rendered and then kept, so
-// that a run says the same from its first prompt to its last, whatever becomes of the file.
+// A prompt template of a file: mustache, read and parsed when it is first rendered and then kept,
+// so that a run says the same from its first prompt to its last, whatever becomes of the file.
 #pragma once
 
 #include <filesystem>
@@ -21,8 +21,8 @@ class PromptFields {
   PromptFields(PromptFields&&) noexcept;
   PromptFields& operator=(PromptFields&&) noexcept;
 
-  void SetText(const std::string& name, std::string text);        // {{name}}
-  void SetShown(const std::string& name, bool shown);             // {{#name}}...{{/name}}
+  void SetText(const std::string& name, std::string text);  // {{name}}
+  void SetShown(const std::string& name, bool shown);       // {{#name}}...{{/name}}
   // {{#name}}{{.}}{{/name}}, with has_name for the frame around it.
   void SetLines(const std::string& name, const std::vector<std::string>& lines);
   bool Has(const std::string& name) const;

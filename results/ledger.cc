@@ -80,8 +80,8 @@ LimitState LedgerWriter::StateOf(Connection& c, const LedgerLimit& limit,
     return {limit, row.Real(0), row.Real(1)};
   }
   const auto& sums = Books(c).sums;
-  const auto found = sums.find(
-      {limit.kind, by_round ? scope.round : kAll, by_idea ? scope.idea : kAll});
+  const auto found =
+      sums.find({limit.kind, by_round ? scope.round : kAll, by_idea ? scope.idea : kAll});
   if (found == sums.end()) return {limit, 0, 0};
   return {limit, found->second.settled, found->second.reserved};
 }
@@ -125,8 +125,8 @@ LedgerWriter::Accounts& LedgerWriter::Books(Connection& c) {
              "SELECT key, kind, id, reserved, round_number, idea_number FROM ledger "
              "WHERE settled IS NULL ORDER BY id");
   while (rows.Step()) {
-    books.open[rows.Text(0)].push_back({rows.Enum<LedgerKind>(1), rows.Int(2), rows.Real(3),
-                                        rows.Small(4), rows.Small(5)});
+    books.open[rows.Text(0)].push_back(
+        {rows.Enum<LedgerKind>(1), rows.Int(2), rows.Real(3), rows.Small(4), rows.Small(5)});
   }
   return books_.emplace(std::move(books));
 }
@@ -173,9 +173,10 @@ bool LedgerWriter::Reserve(Connection& c, std::string_view key, std::span<const 
     all = all && fresh;
     if (!fresh) continue;
     auto at = books.open.find(key);
-    if (at == books.open.end()) at = books.open.emplace(std::string(key), std::vector<Open>()).first;
-    at->second.push_back({amount.kind, c.database().getLastInsertRowid(), amount.amount,
-                          scope.round, scope.idea});
+    if (at == books.open.end())
+      at = books.open.emplace(std::string(key), std::vector<Open>()).first;
+    at->second.push_back(
+        {amount.kind, c.database().getLastInsertRowid(), amount.amount, scope.round, scope.idea});
     books.Change(amount.kind, scope.round, scope.idea, [&](Sum& sum) {
       sum.reserved += amount.amount;
       ++sum.open;

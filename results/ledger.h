@@ -65,7 +65,7 @@ class LedgerWriter {
   };
   struct Accounts {
     // By kind, round and idea; kAll = of all. So that asking costs the same however long a run is.
-    std::map<std::tuple<LedgerKind, int, int>, Sum> sums;  // but for seconds
+    std::map<std::tuple<LedgerKind, int, int>, Sum> sums;        // but for seconds
     std::map<std::string, std::vector<Open>, std::less<>> open;  // by key
 
     // What `by` does to a sum is done to those of the idea, of its round and of the run.

@@ -334,17 +334,18 @@ RunSummary Summarise(const std::filesystem::path& folder) {
 }  // namespace
 
 std::optional<CallRow> FindCallRow(Connection& c, const CallKey& key) {
-  Query row(c,
-            std::string("SELECT ") + kCallColumns +
-                " FROM calls WHERE role = ? AND round_number = ? AND parent_place = ? "
-                "AND idea_number = ? AND branch = ? AND turn = ?",
-            key.role, key.round, key.parent, key.idea, key.branch, key.turn);
+  static const std::string sql =
+      std::string("SELECT ") + kCallColumns +
+      " FROM calls WHERE role = ? AND round_number = ? AND parent_place = ? "
+      "AND idea_number = ? AND branch = ? AND turn = ?";
+  Query row(c, sql, key.role, key.round, key.parent, key.idea, key.branch, key.turn);
   if (!row.Step()) return std::nullopt;
   return LoadCall(row);
 }
 
 std::optional<CallRow> FindCallRow(Connection& c, CallId id) {
-  Query row(c, std::string("SELECT ") + kCallColumns + " FROM calls WHERE id = ?", id);
+  static const std::string sql = std::string("SELECT ") + kCallColumns + " FROM calls WHERE id = ?";
+  Query row(c, sql, id);
   if (!row.Step()) return std::nullopt;
   return LoadCall(row);
 }

@@ -427,8 +427,8 @@ CREATE TABLE launches (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
-// The writer keeps the sums of the ledger itself; what is left to look up is wall time by its scope.
-// Candidates of one program are those of one round.
+// The writer keeps the sums of the ledger itself; what is left to look up is wall time by its
+// scope. Candidates of one program are those of one round.
 constexpr const char* kFewerIndexes = R"sql(
 DROP INDEX ledger_by_call;
 DROP INDEX ledger_by_scope;

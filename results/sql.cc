@@ -16,7 +16,7 @@ namespace {
 
 // Replies, sources and prompts are far smaller; a row that claims more is broken or hostile.
 constexpr std::int64_t kTextLimit = std::int64_t{256} << 20;
-constexpr int kCompressionLevel = 3;
+constexpr int kCompressionLevel = 1;
 constexpr int kReaderBusyMs = 5000;
 constexpr std::size_t kRepeated = 16384;  // bytes of a text that is kept for comparing
 

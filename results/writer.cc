@@ -5,13 +5,14 @@
 namespace grove::results {
 namespace {
 
+// Little beside a model's reply or an evaluation, and enough for those that are in flight to come.
 constexpr std::chrono::milliseconds kGather{2};
 
 }  // namespace
 
 Writer::Writer(SQLite::Database database, const std::filesystem::path& file,
                std::chrono::milliseconds linger)
-    : linger_(linger), connection_(std::move(database), file) {
+    : linger_(linger), gather_(std::min(linger, kGather)), connection_(std::move(database), file) {
   if (groups()) {
     lingerer_ = std::jthread([this](const std::stop_token& stop) { Linger(stop); });
   }
@@ -36,7 +37,7 @@ Status Writer::Commit() {
   return {};
 }
 
-// One thread commits for all that come while it waits for them.
+// The first that comes waits for others and commits for all of them; they wait for that.
 Status Writer::CommitThrough(std::uint64_t transition) {
   {
     std::unique_lock lock(ending_);
@@ -44,7 +45,7 @@ Status Writer::CommitThrough(std::uint64_t transition) {
     if (durable_ >= transition) return {};
     gathering_ = true;
   }
-  std::this_thread::sleep_for(std::min(linger_, kGather));
+  std::this_thread::sleep_for(gather_);
   Status done;
   std::uint64_t through = 0;
   {
@@ -70,7 +71,8 @@ void Writer::Linger(const std::stop_token& stop) {
       wake_.wait(lock, stop, [this] { return written_ > committed_ && !lost_; });
       idle_ = false;
       seen = written_;
-      if (wake_.wait_for(lock, stop, linger_, [&] { return committed_ >= seen; })) continue;
+      if (wake_.wait_for(lock, stop, linger_ - gather_, [&] { return committed_ >= seen; }))
+        continue;
     }
     static_cast<void>(CommitThrough(seen));  // what fails, the next transition says
   }

@@ -3,8 +3,8 @@
 //
 // With a linger of zero each transition is a transaction of its own. With a linger
 //
-//   Transact   is durable when it returns: it commits what was written so far, its own part and
-//              that of all others, unless another thread has just done so (group commit)
+//   Transact   is durable when it returns: after up to 2 ms, in which those of other threads join
+//              it, what was written so far is committed by one of them (group commit)
 //   Join       returns when it is written; durable at the next commit, which is at most the linger
 //              away
 //
@@ -96,18 +96,20 @@ class Writer {
   void Linger(const std::stop_token& stop);
 
   const std::chrono::milliseconds linger_;
+  const std::chrono::milliseconds gather_;  // what Transact waits for others; part of the linger
   std::mutex mutex_;
   // Guarded by mutex_.
   Connection connection_;
   std::uint64_t written_ = 0;    // transitions
   std::uint64_t committed_ = 0;  // of them
   std::optional<Error> lost_;    // why the writer writes no more
-  std::mutex ending_;
-  bool gathering_ = false;       // a thread waits for others before it commits
-  std::uint64_t durable_ = 0;
-  std::condition_variable ended_;  // its commit
   std::condition_variable_any wake_;
   std::atomic<bool> idle_ = false;  // the thread below waits for a transition
+  // Apart from mutex_, so that those who wait for a commit do not wait for its lock once more.
+  std::mutex ending_;
+  bool gathering_ = false;     // a thread is about to commit; GUARDED_BY(ending_)
+  std::uint64_t durable_ = 0;  // transitions; GUARDED_BY(ending_)
+  std::condition_variable ended_;
   std::jthread lingerer_;
 };
 

@@ -53,7 +53,8 @@ bool Undecided(const eval::Verdict& verdict) {
 StageLimits LimitsFor(const eval::Device& device) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const int gpus = static_cast<int>(device.gpus().size());
-  return {cores, cores, gpus > 0 ? gpus : cores};
+  if (gpus > 0) return {cores, cores, gpus};
+  return {cores, cores, cores, cores};
 }
 
 struct Stages::Impl {
@@ -63,8 +64,10 @@ struct Stages::Impl {
         stop(std::move(token)),
         elsewhere(other),
         screen(screened),
-        slots(limits.compile + limits.check + limits.time + 1),
-        // Steps wait for compilers and GPUs, so there are more of them than cores.
+        // One more for what a verdict leads to. A slot too many costs: the threads of an arena are
+        // all woken by work, and look for more of it again and again before they sleep.
+        slots(1 + (limits.all > 0 ? limits.all : limits.compile + limits.check + limits.time)),
+        // Steps wait for compilers and GPUs, so there may be more of them than cores.
         threads(tbb::global_control::max_allowed_parallelism,
                 std::max<std::size_t>(static_cast<std::size_t>(slots) + 1,
                                       tbb::global_control::active_value(

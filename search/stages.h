@@ -20,8 +20,10 @@ struct StageLimits {
   int compile = 1;
   int check = 1;
   int time = 1;
+  int all = 0;  // of all steps together; 0 = as many as each of them may have
 };
 // For this machine: the cores for compiling and checking; one timing per GPU where it measures.
+// Where there is no GPU to wait for, every step has a core at work, so all together have the cores.
 StageLimits LimitsFor(const eval::Device& device);
 
 class Elsewhere;

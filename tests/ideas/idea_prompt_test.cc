@@ -1,10 +1,14 @@
 #include "ideas/idea_prompt.h"
 
+#include <filesystem>
 #include <set>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "base/files.h"
 #include "llm/playbook/prompt_view.h"
 #include "seeds/task.h"
 
@@ -122,6 +126,45 @@ TEST(IdeaPrompt, AMissingTemplateSaysWhichFile) {
   ASSERT_FALSE(request);
   EXPECT_EQ(request.error().code, ErrorCode::kNotFound);
   EXPECT_NE(request.error().message.find("idea.mustache"), std::string::npos);
+}
+
+class PromptPageTest : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void Write(const std::string& name, const std::string& text) const {
+    ASSERT_TRUE(WriteFileAtomic(folder_ / name, text));
+  }
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / fmt::format("grove-page-{}", ::getpid());
+};
+
+TEST_F(PromptPageTest, SaysTheSameAfterItsFileHasChanged) {
+  Write("a.mustache", "one {{word}}{{>b}}\n");
+  Write("b.mustache", "{{#has_list}}\nof:\n{{#list}}\n- {{.}}\n{{/list}}\n{{/has_list}}\n");
+  const PromptPage page(folder_, "a", {"b"});
+  PromptFields fields;
+  fields.SetText("word", "<thing>");
+  fields.SetLines("list", {"x", "y"});
+  const std::string first = page.Render(fields).value();
+  EXPECT_NE(first.find("one <thing>"), first.npos);
+  EXPECT_NE(first.find("- x\n- y\n"), first.npos);
+  Write("a.mustache", "another");
+  EXPECT_EQ(page.Render(fields).value(), first);
+  PromptFields none;
+  none.SetLines("list", {});
+  EXPECT_EQ(page.Render(none)->find("of:"), first.npos);
+}
+
+TEST_F(PromptPageTest, ABrokenTemplateIsNamedAndReadAgain) {
+  Write("a.mustache", "{{#open}} never closed");
+  const PromptPage page(folder_, "a");
+  const auto broken = page.Render({});
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().code, ErrorCode::kInvalidInput);
+  EXPECT_NE(broken.error().message.find("a.mustache"), std::string::npos);
+  Write("a.mustache", "mended");
+  EXPECT_EQ(page.Render({}).value(), "mended");
 }
 
 TEST(IdeaPrompt, LibraryStepsAreOfferedOnlyWhereTheTaskPermitsThem) {

@@ -143,6 +143,55 @@ TEST_F(LingerTest, TotalsFollowWhatIsTakenBack) {
   }
 }
 
+// So are those of its rounds and ideas.
+TEST_F(LingerTest, TotalsOfARoundAndAnIdeaAreTheirsAlone) {
+  auto store = Begin(hours(1));
+  const Amount ten{LedgerKind::kTokens, 10};
+  const LedgerLimit limits[] = {{LedgerKind::kTokens, LedgerSpan::kRun, 100},
+                                {LedgerKind::kTokens, LedgerSpan::kRound, 100},
+                                {LedgerKind::kTokens, LedgerSpan::kIdea, 15}};
+  const auto spent = [&](int round, int idea) {
+    const auto states = store->LimitStates({round, idea, {}}, limits).value();
+    std::vector<double> of;
+    for (const LimitState& state : states) of.push_back(state.settled + state.reserved);
+    return of;
+  };
+  EXPECT_TRUE(store->Reserve("a", std::span(&ten, 1), {1, 1, {}}, limits).value());
+  EXPECT_TRUE(store->Reserve("b", std::span(&ten, 1), {1, 2, {}}, limits).value());
+  EXPECT_TRUE(store->Reserve("c", std::span(&ten, 1), {2, 1, {}}, limits).value());
+  const auto refused = store->Reserve("d", std::span(&ten, 1), {1, 2, {}}, limits);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kBudget);
+  ASSERT_TRUE(store->SettleAll("a", {}));
+  EXPECT_TRUE(store->Settle("b", {LedgerKind::kTokens, 4}).value());
+  EXPECT_EQ(spent(1, 1), (std::vector<double>{24, 14, 10}));
+  EXPECT_EQ(spent(1, 2), (std::vector<double>{24, 14, 4}));
+  EXPECT_EQ(spent(2, 1), (std::vector<double>{24, 10, 10}));
+  EXPECT_EQ(spent(3, 1), (std::vector<double>{24, 0, 0}));
+  store.reset();
+  store = Open("a");
+  EXPECT_EQ(spent(1, 2), (std::vector<double>{24, 14, 4}));
+  ASSERT_TRUE(store->SettleAll("c", std::span(&ten, 1)));  // reserved by the process before
+  EXPECT_EQ(store->Total(LedgerKind::kTokens)->reserved, 0);
+}
+
+TEST_F(LingerTest, ACallCostsWhatAllItsAttemptsDid) {
+  auto store = Begin(hours(1));
+  const Amount half{LedgerKind::kDollars, 0.5};
+  const CallRow call =
+      store->BeginCall(kCall, SampleRequest(kCall), std::span(&half, 1), {}).value();
+  ASSERT_TRUE(store->RenewCall(call.id, std::span(&half, 1), {}));
+  const Amount cost{LedgerKind::kDollars, 0.125};
+  ASSERT_TRUE(store->FailCall(call.id, "gone", std::span(&cost, 1)));
+  // Settles what is settled once more.
+  ASSERT_TRUE(store->BeginCall(kCall, SampleRequest(kCall), std::span(&half, 1), {}));
+  llm::Reply reply;
+  reply.text = "x";
+  ASSERT_TRUE(store->AnswerCall(call.id, reply, std::span(&cost, 1)));
+  store.reset();
+  EXPECT_EQ(Load("a").calls[0].dollars, 0.75);
+}
+
 TEST_F(LingerTest, AQuestionThatWasTakenBackIsStoredWithTheNext) {
   auto store = Begin(hours(1));
   const Amount much{LedgerKind::kTokens, 11};
