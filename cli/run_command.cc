@@ -333,6 +333,45 @@ RunOne BatchRunner(const Common& common) {
   };
 }
 
+// `grove run --dry-run` of several tasks: what each would spend, and all of them at most.
+int EstimateOfBatch(const search::BatchSpec& spec, const std::vector<seeds::Task>& tasks,
+                    const Common& common) {
+  if (auto valid = search::Validate(spec); !valid) return Complain(valid.error());
+  auto library = ideas::Library::Load();
+  if (!library) return Complain(library.error());
+  std::vector<search::Estimate> estimates;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    search::SearchConfig config = spec.config;
+    config.task = spec.tasks[i].name;
+    config.suite = spec.tasks[i].suite;
+    config.cases = spec.tasks[i].cases;
+    if (spec.rounds > 0) config.rounds = std::min(config.rounds, spec.rounds);
+    estimates.push_back(search::EstimateSpend(tasks[i], config, *library));
+  }
+  const search::Estimate together = search::EstimateTogether(estimates, spec.config, spec.tokens);
+  if (common.json) {
+    nlohmann::ordered_json json = EstimateJson(together);
+    json["tasks"] = nlohmann::ordered_json::array();
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      nlohmann::ordered_json task = EstimateJson(estimates[i]);
+      task["task"] = spec.tasks[i].name;
+      task["weight"] = spec.tasks[i].weight;
+      json["tasks"].push_back(std::move(task));
+    }
+    fmt::print("{}\n", json.dump(2));
+    return kExitDone;
+  }
+  fmt::print("{} tasks, each as if it were alone{}:\n", tasks.size(),
+             spec.rounds > 0 ? fmt::format(" with all of the {} shared rounds", spec.rounds) : "");
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    fmt::print("  {:<20} weight {:<6.4g} {} tokens expected, {} at most\n", spec.tasks[i].name,
+               spec.tasks[i].weight, results::FormatCount(estimates[i].expected.tokens),
+               results::FormatCount(estimates[i].largest.tokens));
+  }
+  fmt::print("\n{}", EstimateText(together));
+  return kExitDone;
+}
+
 int StartBatch(const RunOptions& options, search::SearchConfig config, const Common& common) {
   if (!config.until.empty()) {
     return Complain(
@@ -372,6 +411,7 @@ int StartBatch(const RunOptions& options, search::SearchConfig config, const Com
     spec.config.tasks = std::filesystem::absolute(common.bench.tasks).lexically_normal().string();
   }
   // Every task is there before anything is written.
+  std::vector<seeds::Task> loaded_tasks;
   for (const search::BatchTask& task : spec.tasks) {
     auto loaded =
         seeds::LoadTask(spec.config.tasks.empty() ? seeds::DefaultTasksFolder()
@@ -380,15 +420,16 @@ int StartBatch(const RunOptions& options, search::SearchConfig config, const Com
     if (!loaded) return Complain(loaded.error());
     auto cases = seeds::SelectCases(*loaded, task.suite, task.cases);
     if (!cases) return Complain(cases.error());
-    if (auto fits = seeds::DemandClass(std::move(*cases), spec.config.demanded); !fits) {
-      return Complain(fits.error());
-    }
+    auto fits = seeds::DemandClass(std::move(*cases), spec.config.demanded);
+    if (!fits) return Complain(fits.error());
+    loaded_tasks.push_back(*std::move(fits));
     if (UsesPlaybook(spec.config)) {
       if (auto known = llm::CheckPlaybookKnows(*loaded, ShareFolder("playbook")); !known) {
         return Complain(known.error());
       }
     }
   }
+  if (options.dry_run) return EstimateOfBatch(spec, loaded_tasks, common);
   const std::string name = options.name.empty() ? FreeName(common.runs, "batch") : options.name;
   return BatchCommand(name, spec, BatchRunner(common), common);
 }

@@ -259,9 +259,13 @@ std::string DescribeDevice(const DeviceFacts& d) {
   text +=
       "memory is moved in sectors of 32 bytes, lines of 128; a thread loads up to 16 bytes at "
       "once; shared memory has 32 banks of 4 bytes\n";
-  text += fmt::format("times: {}", d.modelled ? "modelled from an emulation of the compiled kernel"
-                                              : "measured on the device, with a cold L2");
-  return text;
+  if (d.modelled) return text + "times: modelled from an emulation of the compiled kernel";
+  return text +
+         "times: measured on the device, with a cold L2: twice its size has just been written, so it "
+         "is full of foreign dirty lines, and what the program leaves dirty in it at its end is not "
+         "waited for\n"
+         "what launches cost: each further one 1 to 2 us of idle device between them, about 1 where "
+         "it is dependent and short, about 1 for each workspace that is cleared";
 }
 
 std::string DescribeTaskLines(const TaskFacts& task) {

@@ -31,7 +31,7 @@ struct Request {
   Role role = Role::kIdea;
   std::string model;
   std::vector<Message> messages;
-  Tokens max_tokens{8192};  // of the reply
+  Tokens max_tokens{16384};  // of the reply: a Hopper kernel with its plan may take 13,000
   std::optional<double> temperature;
   // Distinguishes siblings: the same prompt with another seed is another sample.
   std::uint64_t seed = 0;

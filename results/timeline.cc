@@ -59,9 +59,9 @@ std::vector<EventRow> Timeline(const RunData& run) {
   for (const HintRow& hint : run.hints) add(hint.time, hint.kind, Said(run, hint));
   rows.insert(rows.end(), run.events.begin(), run.events.end());
   if (run.run.status != RunStatus::kRunning) {
-    add(run.run.status_since, "run",
-        fmt::format("{}{}{}", Name(run.run.status), run.run.reason.empty() ? "" : ": ",
-                    run.run.reason));
+    const std::string status(Name(run.run.status));
+    const std::string& why = run.run.reason;
+    add(run.run.status_since, "run", why.empty() || why == status ? status : status + ": " + why);
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const EventRow& a, const EventRow& b) { return a.time < b.time; });

@@ -5,7 +5,8 @@ Usage: scripts/to_parquet.py FOLDER      needs pyarrow (python3 -m pip install p
 
 Every *.jsonl and *.jsonl.zst becomes *.parquet with the same rows; an empty file becomes a table
 without columns. The same lines give the same bytes with the same pyarrow. `grove harvest --format
-parquet` runs this and writes its manifest afterwards.
+parquet` runs this and writes its manifest afterwards; a manifest that is there already is of the JSON
+lines, so it goes (with a line that says so), and the card names the new files.
 """
 import os
 import pathlib
@@ -43,6 +44,17 @@ def main():
         pyarrow.parquet.write_table(read(path), partial, compression="zstd")
         os.replace(partial, target)
         path.unlink()
+    card = folder / "README.md"
+    if card.exists():
+        text = card.read_text(encoding="utf-8")
+        for path in files:
+            text = text.replace(path.name, path.name.split(".jsonl")[0] + ".parquet")
+        card.write_text(text, encoding="utf-8")
+    stale = [p for p in (folder / "manifest.json", folder / "manifest.xxh128") if p.exists()]
+    for path in stale:
+        path.unlink()
+    if stale:
+        print("the manifest was of the JSON lines and is removed; `grove harvest --format parquet` writes one")
 
 
 main()

@@ -251,4 +251,40 @@ Estimate EstimateSpend(const seeds::Task& task, const SearchConfig& config,
   return estimate;
 }
 
+Estimate EstimateTogether(std::span<const Estimate> tasks, const SearchConfig& config,
+                          std::int64_t tokens) {
+  using Kind = results::LedgerKind;
+  Estimate together;
+  for (Spend Estimate::*part : {&Estimate::expected, &Estimate::calm, &Estimate::largest}) {
+    Spend& sum = together.*part;
+    sum.dollars = 0;
+    for (const Estimate& task : tasks) {
+      const Spend& one = task.*part;
+      sum.calls += one.calls;
+      sum.tokens_in += one.tokens_in;
+      sum.tokens_out += one.tokens_out;
+      sum.tokens += one.tokens;
+      sum.evaluations += one.evaluations;
+      if (sum.dollars && one.dollars) {
+        *sum.dollars += *one.dollars;
+      } else {
+        sum.dollars.reset();
+      }
+    }
+    const auto cut = [&](std::int64_t& value, Kind kind) {
+      value = Rounded(Cut(static_cast<double>(value), config, kind));
+    };
+    cut(sum.tokens_in, Kind::kTokensIn);
+    cut(sum.tokens_out, Kind::kTokensOut);
+    sum.tokens = std::min(sum.tokens, sum.tokens_in + sum.tokens_out);
+    cut(sum.tokens, Kind::kTokens);
+    if (tokens > 0) sum.tokens = std::min(sum.tokens, tokens);
+    sum.tokens_in = std::min(sum.tokens_in, sum.tokens);
+    sum.tokens_out = std::min(sum.tokens_out, sum.tokens);
+    cut(sum.evaluations, Kind::kEvaluations);
+    if (sum.dollars) sum.dollars = Cut(*sum.dollars, config, Kind::kDollars);
+  }
+  return together;
+}
+
 }  // namespace grove::search

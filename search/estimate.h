@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "ideas/knowledge.h"
 #include "search/config.h"
@@ -38,5 +39,9 @@ struct Estimate {
 // Each is cut to the limits, which the ledger keeps. REQUIRES: a valid configuration.
 Estimate EstimateSpend(const seeds::Task& task, const SearchConfig& config,
                        const ideas::Library& library);
+// Of the tasks of a batch, whose estimates these are: their sum, cut to the limits that they share:
+// those of `config`, and `tokens` tokens (0 = no such limit).
+Estimate EstimateTogether(std::span<const Estimate> tasks, const SearchConfig& config,
+                          std::int64_t tokens);
 
 }  // namespace grove::search

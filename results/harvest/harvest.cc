@@ -311,21 +311,27 @@ Result<HarvestReport> Harvest(const std::vector<std::filesystem::path>& folders,
     if (!finished) return Fail(finished.error());
     report.files.push_back(*std::move(finished));
   }
+  Status converted;
+  HarvestOptions written = options;
   if (options.format == HarvestFormat::kParquet) {
-    if (Status converted = ToParquet(options.output); !converted) return Fail(converted.error());
-    auto files = Rehash(options.output, report.files);
-    if (!files) return Fail(files.error());
-    report.files = *std::move(files);
+    converted = ToParquet(options.output);
+    if (converted) {
+      auto files = Rehash(options.output, report.files);
+      if (!files) return Fail(files.error());
+      report.files = *std::move(files);
+    } else {  // a whole harvest of JSON lines then
+      written.format = HarvestFormat::kJsonl;
+    }
   }
   std::vector<const RunData*> data;
   for (const auto& run : runs) data.push_back(&run->data);
-  const std::string card = DatasetCard(data, options, report, figures);
+  const std::string card = DatasetCard(data, written, report, figures);
   if (Status w = WriteFileAtomic(options.output / "README.md", card); !w) return Fail(w.error());
   std::vector<HarvestedFile> all = report.files;
   all.push_back(
       {"README.md", 0, Bytes(static_cast<std::int64_t>(card.size())), HashText(card).Hex()});
   if (Status w =
-          WriteFileAtomic(options.output / "manifest.json", ManifestJson(data, options, all));
+          WriteFileAtomic(options.output / "manifest.json", ManifestJson(data, written, all));
       !w) {
     return Fail(w.error());
   }
@@ -334,6 +340,7 @@ Result<HarvestReport> Harvest(const std::vector<std::filesystem::path>& folders,
   if (Status w = WriteFileAtomic(options.output / "manifest.xxh128", sums); !w) {
     return Fail(w.error());
   }
+  if (!converted) return Fail(converted.error());
   return report;
 }
 

@@ -60,8 +60,9 @@ struct HarvestReport {
 };
 
 // kInvalidInput: an unknown kind, a folder that is not empty, no such filter value. kNotFound: no
-// run passes the filters, no benchmarks. kUnavailable: Parquet without Python and pyarrow (the
-// JSON lines are there then, and the message says how to convert them). kResource: the disk.
+// run passes the filters, no benchmarks. kUnavailable: Parquet without Python and pyarrow (a
+// harvest of JSON lines is there then, and the message says how to convert it). kResource: the
+// disk.
 Result<HarvestReport> Harvest(const std::vector<std::filesystem::path>& runs,
                               const HarvestOptions& options);
 

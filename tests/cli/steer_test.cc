@@ -68,6 +68,34 @@ TEST_F(SteerTest, GoalsHintsStatusAndExplanationsOfARun) {
   EXPECT_THAT(tree.out, HasSubstr("kept after round 1, number 1 by time"));
 }
 
+TEST_F(SteerTest, ADryRunOfABatchSpendsNothingAndSaysWhatItWould) {
+  std::ofstream(folder_.path() / "two.toml")
+      << "tokens = 500_000\n[[task]]\nname = \"softmax\"\nweight = 0.7\n"
+         "[[task]]\nname = \"rmsnorm\"\n";
+  const auto dry = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "run");
+    for (const char* more : {"--tasks", GROVE_SOURCE_DIR "/seeds/tasks", "--dry-run"}) {
+      arguments.emplace_back(more);
+    }
+    const ProgramResult result = Grove(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  const std::string said = dry({"--batch", "two.toml"});
+  EXPECT_THAT(said, HasSubstr("softmax"));
+  EXPECT_THAT(said, HasSubstr("rmsnorm"));
+  const auto together = nlohmann::json::parse(dry({"softmax", "rmsnorm=2", "--json"}));
+  const auto limited = nlohmann::json::parse(dry({"--batch", "two.toml", "--json"}));
+  ASSERT_EQ(together["tasks"].size(), 2U);
+  EXPECT_EQ(together["tasks"][1]["weight"], 2);
+  EXPECT_EQ(together["expected"]["calls"].get<int>(),
+            together["tasks"][0]["expected"]["calls"].get<int>() +
+                together["tasks"][1]["expected"]["calls"].get<int>());
+  EXPECT_GT(together["largest"]["tokens"], 500000);
+  EXPECT_EQ(limited["largest"]["tokens"], 500000);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs")) << "a dry run leaves nothing";
+}
+
 TEST_F(SteerTest, ABatchSharesItsRoundsAndIsResumed) {
   std::ofstream(folder_.path() / "two.toml")
       << "rounds = 2\n[[task]]\nname = \"softmax_small\"\nweight = 0.7\n";

@@ -90,6 +90,17 @@ class Loading(unittest.TestCase):
         self.assertEqual(result.returncode, 3)
         self.assertIn("pip install pyarrow", result.stderr)
         self.assertTrue(os.path.exists(f"{folder}/none/nodes.jsonl"))
+        self.assertTrue(os.path.exists(f"{folder}/none/manifest.json"))
+        # As it says: converted later, by a Python that has it.
+        script = pathlib.Path(__file__).resolve().parents[2] / "scripts/to_parquet.py"
+        done = subprocess.run([sys.executable, script, f"{folder}/none"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the manifest was of the JSON lines and is removed", done.stdout)
+        self.assertGreater(len(pandas.read_parquet(f"{folder}/none/nodes.parquet")), 0)
+        self.assertFalse(os.path.exists(f"{folder}/none/manifest.json"))
+        card = pathlib.Path(f"{folder}/none/README.md").read_text()
+        self.assertIn("data_files: nodes.parquet", card)
+        self.assertNotIn(".jsonl", card)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/share.h"
@@ -115,6 +116,74 @@ TEST_P(PlaybookFlow, IdeasOfOneParentRunOutWithoutRepeating) {
   }
   FAIL() << "ideas never ended";
 }
+
+// Ideas and programs for an fp16 product on an H200, and what an emulator is asked to execute of
+// them: TMA and wgmma are for devices alone.
+class PlaybookHopperFlow : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(PlaybookHopperFlow, OnlyADeviceIsGivenProgramsWithTensorMaps) {
+  const auto whole = seeds::LoadTask(ShareFolder("tasks"), GetParam().first);
+  ASSERT_TRUE(whole) << whole.error().message;
+  const auto task = seeds::SelectCases(*whole, GetParam().second, {});
+  ASSERT_TRUE(task) << task.error().message;
+  auto client = llm::MakePlaybookClient();
+  ASSERT_TRUE(client) << client.error().message;
+  for (const bool modelled : {true, false}) {
+    ideas::IdeaContext context;
+    context.task = ideas::DescribeTask(*task);
+    context.device.name = "H200";
+    context.device.arch = "sm_90a";
+    context.device.modelled = modelled;
+    context.parent.source = task->seed.source;
+    context.parent.plan = task->seed.plan;
+    int with_maps = 0;
+    for (int round = 0; round < 3; ++round) {
+      context.wanted = 8;
+      const auto reply = (*client)->Complete(*ideas::BuildIdeaRequest(context), {});
+      ASSERT_TRUE(reply) << reply.error().message;
+      const auto parsed = ideas::ParseIdeas(reply->text, 8);
+      if (!parsed && round > 0) break;  // no further ideas
+      ASSERT_TRUE(parsed) << parsed.error().message;
+      std::optional<codegen::KernelProgram> first;
+      for (const ideas::Idea& idea : parsed->ideas) {
+        codegen::ImplementContext implement;
+        implement.task = context.task;
+        implement.device = context.device;
+        implement.parent = context.parent;
+        implement.idea = idea;
+        for (implement.seed = 0; implement.seed < 4; ++implement.seed) {
+          const auto request = codegen::BuildImplementRequest(implement);
+          ASSERT_TRUE(request) << request.error().message;
+          const auto code = (*client)->Complete(*request, {});
+          ASSERT_TRUE(code) << code.error().message;
+          const auto program = codegen::ParseReply(code->text);
+          ASSERT_TRUE(program) << idea.title << ": " << program.error().message;
+          for (const seeds::Case& c : task->cases) {
+            const auto plan = codegen::ResolvePlan(program->plan, c, {});
+            ASSERT_TRUE(plan) << idea.title << ", " << c.name << ": " << plan.error().message;
+            with_maps += plan->tensor_maps.empty() ? 0 : 1;
+          }
+          if (!first) first = *program;
+        }
+      }
+      ASSERT_TRUE(first);
+      context.parent.source = first->source;
+      context.parent.plan = first->plan_json;
+    }
+    if (modelled) {
+      EXPECT_EQ(with_maps, 0);
+    } else {
+      EXPECT_GT(with_maps, 50);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Tasks, PlaybookHopperFlow,
+    ::testing::Values(std::pair("matmul", "crfm_fp16"), std::pair("matmul", "autokernel"),
+                      std::pair("fused_mlp", "autokernel"), std::pair("attention", "crfm"),
+                      std::pair("flash_attention", "autokernel")),
+    [](const auto& task) { return fmt::format("{}_{}", task.param.first, task.param.second); });
 
 INSTANTIATE_TEST_SUITE_P(Tasks, PlaybookFlow, ::testing::Values("softmax", "layernorm", "matmul"),
                          [](const auto& task) { return std::string(task.param); });

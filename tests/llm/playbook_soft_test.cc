@@ -31,6 +31,7 @@ struct Problem {
   std::string op;
   std::vector<seeds::Dim> dims;
   DType dtype = DType::kF16;
+  bool maps = true;  // whether TMA can serve the shape
 };
 
 seeds::Tensor MakeTensor(std::string name, DType dtype, bool output,
@@ -185,7 +186,7 @@ tl::expected<double, std::string> PlaybookSoft::Run(const std::string& traits_te
   limits.sm_count = sm_count;
   const auto plan = codegen::ResolvePlan(program->plan, c, limits);
   if (!plan) return bad(plan.error().message);
-  if (plan->tensor_maps.empty()) return bad("the plan takes the path without TMA");
+  if (plan->tensor_maps.empty() == p.maps) return bad("the plan takes the other path");
   const auto module = emulator::LoadModule((*compiled)->ptx);
   if (!module) return bad(module.error().message);
 
@@ -303,20 +304,38 @@ Problem Heads(std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d, bo
 
 TEST_F(PlaybookSoft, AProductOfRaggedTilesIsRight) {
   // Two blocks for four tiles of three steps: the ring is passed more than once.
-  Check("op=matmul strategy=wgmma persistent=1 stages=4", {Product(200, 328, 136)}, kHalf, 2);
+  Check("op=matmul strategy=wgmma persistent=1 bn=128 stages=4", {Product(136, 200, 136)}, kHalf,
+        2);
+  Check("op=matmul strategy=wgmma bm=256 bn=128 stages=2", {Product(40, 136, 72, DType::kBF16)},
+        kBfloat, 2, false);
+  Check("op=matmul strategy=wgmma bn=256 stages=3 group=1", {Product(264, 272, 64)}, kHalf, 2,
+        false);
 }
 
 TEST_F(PlaybookSoft, AGatedLayerIsRight) {
-  Check("op=fused_mlp strategy=wgmma persistent=1 dependent=1", {Layer(70, 136, 200)}, kHalf, 2);
+  Check("op=fused_mlp strategy=wgmma persistent=1 dependent=1", {Layer(70, 72, 136)}, kHalf, 2,
+        false);
 }
 
 TEST_F(PlaybookSoft, AttentionOfRaggedPiecesIsRight) {
-  Check("op=attention strategy=wgmma", {Heads(2, 1, 150, 64, false)}, kHalf, 2);
+  Check("op=attention strategy=wgmma", {Heads(2, 1, 150, 64, false)}, kHalf, 2, false);
+  Check("op=attention strategy=wgmma", {Heads(1, 3, 33, 128, false, DType::kBF16)}, kBfloat, 2,
+        false);
+}
+
+TEST_F(PlaybookSoft, AttentionOfHeadsThatTmaCannotServeIsRight) {
+  Problem odd = Heads(1, 2, 37, 20, false);
+  odd.maps = false;
+  Check("op=attention strategy=wgmma", {odd}, kHalf, 2);
+  Problem wide = Heads(1, 1, 19, 136, true, DType::kBF16);
+  wide.maps = false;
+  Check("op=flash_attention strategy=wgmma", {wide}, kBfloat, 2);
 }
 
 TEST_F(PlaybookSoft, CausalAttentionIsRight) {
-  Check("op=flash_attention strategy=wgmma span=64 ring=3 heavy=1", {Heads(1, 2, 200, 72, true)},
+  Check("op=flash_attention strategy=wgmma span=64 ring=3 heavy=1", {Heads(1, 2, 200, 32, true)},
         kHalf, 2);
+  Check("op=flash_attention strategy=wgmma heavy=1", {Heads(1, 3, 136, 72, true)}, kHalf, 2, false);
 }
 
 }  // namespace

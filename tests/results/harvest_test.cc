@@ -1,6 +1,7 @@
 #include "results/harvest/harvest.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
@@ -332,6 +333,32 @@ TEST_F(HarvestTest, SiblingsNeverStandOnBothSidesOfTheSplit) {
     if (!node["idea"].is_null()) splits[node["idea"]].insert(node["split"]);
   }
   for (const auto& [idea, sides] : splits) EXPECT_EQ(sides.size(), 1U) << idea;
+}
+
+// Python that fails at once: as one without pyarrow.
+TEST_F(HarvestTest, ParquetThatCannotBeWrittenLeavesAWholeHarvestOfJsonLines) {
+  Run();
+  const std::filesystem::path plain = options_.output;
+  options_.output = runs_ / "parquet";
+  options_.format = HarvestFormat::kParquet;
+  const char* old = std::getenv("GROVE_PYTHON");
+  const std::string kept = old == nullptr ? "" : old;
+  ::setenv("GROVE_PYTHON", "/bin/false", 1);
+  const auto report = Harvest({runs_ / "a"}, options_);
+  ::setenv("GROVE_PYTHON", kept.c_str(), 1);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(report.error().message,
+              HasSubstr("scripts/to_parquet.py " + options_.output.string()));
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(plain)) {
+    const auto name = entry.path().filename();
+    EXPECT_EQ(ReadFile(options_.output / name).value_or("not there"),
+              ReadFile(entry.path()).value())
+        << name;
+    ++files;
+  }
+  EXPECT_EQ(files, 9);
 }
 
 TEST_F(HarvestTest, AFolderThatIsNotEmptyIsLeftAlone) {

@@ -40,11 +40,11 @@ TEST_F(TimelineTest, ARunBeginsAndEndsAndItsRoundsStandBetween) {
   EXPECT_THAT(rows.front().text, HasSubstr("began: " + run.task.name));
   const auto rounds = Texts(rows, "round");
   ASSERT_EQ(rounds.size(), 4U);
-  EXPECT_EQ(rounds[0], "round 1 began");
-  EXPECT_THAT(rounds[1], StartsWith("round 1 ended: 4 candidates, "));
+  EXPECT_EQ(rounds[0], "round 0 began");  // the sample counts from 0
+  EXPECT_THAT(rounds[1], StartsWith("round 0 ended: 4 candidates, "));
   const FrontierRow& first = run.frontier.front();
   EXPECT_THAT(rounds[1], HasSubstr("; frontier " + run.Find(first.candidate)->name));
-  EXPECT_EQ(rounds[2], "round 2 began");
+  EXPECT_EQ(rounds[2], "round 1 began");
   EXPECT_EQ(Texts(rows, "run").size(), 2U);
 }
 

@@ -229,6 +229,21 @@ TEST_F(LintTest, AToleranceThatLetsOtherAnswersPassIsFound) {
   EXPECT_TRUE(Has(findings, "answers", "for other inputs"));
 }
 
+// Zeros are the factorisation of zeros.
+TEST_F(LintTest, ZerosThatACheckerWouldTakeAreFound) {
+  const auto whole = seeds::LoadTask(Tasks(), "qr");
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_FALSE(Has(Findings(*whole), "answers", "zeros would pass"));
+  seeds::Task task = *whole;
+  for (seeds::Case& c : task.cases) {
+    if (c.role != seeds::CaseRole::kSmoke) continue;
+    c.tensors[0].distribution = {};
+    c.tensors[0].distribution.kind = seeds::Distribution::Kind::kConstant;
+    c.tensors[0].distribution.a = 0;
+  }
+  EXPECT_TRUE(Has(Findings(task), "answers", "zeros would pass"));
+}
+
 TEST_F(LintTest, ASeedThatDoesNotPassIsFound) {
   seeds::Task task = Sound();
   const std::string from = "scalar::eps";
