@@ -1,8 +1,10 @@
 #include "cli/batch_command.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 #include <fmt/format.h>
@@ -10,6 +12,7 @@
 
 #include "cli/complain.h"
 #include "cli/exit_code.h"
+#include "results/control.h"
 #include "results/format.h"
 #include "results/lock.h"
 #include "results/store.h"
@@ -46,6 +49,23 @@ std::string Rounded(double amount) {
                                       : fmt::format("{:.4g}", amount);
 }
 
+// Whether somebody told the run to stop, be it too late for it to hear.
+bool StoppedSince(const std::filesystem::path& run, std::chrono::system_clock::time_point moment) {
+  if (const auto inbox = results::ReadControl(run)) {
+    for (const results::ControlMessage& message : inbox->messages) {
+      if (message.kind != results::ControlKind::kStop || message.time < moment) continue;
+      return results::RemoveControl(run, message.key).has_value();
+    }
+  }
+  auto reader = results::Reader::Open(run);
+  if (!reader) return false;
+  const auto data = (*reader)->Load();
+  if (!data) return false;
+  return std::any_of(data->events.begin(), data->events.end(), [&](const auto& event) {
+    return event.kind == "control" && event.time >= moment && event.text.starts_with("stopping");
+  });
+}
+
 int GoOn(const std::string& name, const BatchSpec& spec, const RunOne& run_one,
          const Common& common) {
   auto lock = results::RunLock::Take(common.runs / name / "lock");
@@ -66,7 +86,11 @@ int GoOn(const std::string& name, const BatchSpec& spec, const RunOne& run_one,
       fmt::print(stderr, "batch {}: round {} of {}\n", name, (*standings)[*next].rounds + 1,
                  task.name);
     }
-    const int code = run_one(search::RunOf(name, task), config, (*standings)[*next].rounds + 1);
+    const std::string run = search::RunOf(name, task);
+    const auto began = std::chrono::system_clock::now();
+    int code = run_one(run, config, (*standings)[*next].rounds + 1);
+    // A stop that came when its round had asked everything found nothing to end there.
+    if (code == kExitDone && StoppedSince(common.runs / run, began)) code = kExitInterrupted;
     if (code != kExitDone) {
       fmt::print(stderr, "grove: the batch is as it was; go on with: grove resume {}\n", name);
       return code;

@@ -25,7 +25,8 @@ SteerApp::SteerApp(CLI::App& app) : impl_(std::make_unique<Impl>()) {
   i.status->add_option("run", i.run, "the run or batch (default: the last run)");
 
   i.hint = app.add_subcommand("hint", "tell a run something for its next ideas");
-  i.hint->add_option("run", i.run, "the run")->required();
+  i.hint->add_option("run", i.run, "the run, or a batch: all its tasks that have begun")
+      ->required();
   i.hint->add_option("text", i.message.text, "the hint")->required();
   i.hint->add_option("--branch", i.message.branch,
                      "only for this kernel or idea and what descends from it");
@@ -33,7 +34,8 @@ SteerApp::SteerApp(CLI::App& app) : impl_(std::make_unique<Impl>()) {
       ->check(CLI::Range(1, 1000));
 
   i.goal = app.add_subcommand("goal", "give a run one more goal");
-  i.goal->add_option("run", i.run, "the run")->required();
+  i.goal->add_option("run", i.run, "the run, or a batch: all its tasks that have begun")
+      ->required();
   i.goal->add_option("text", i.message.text, "as of grove run --goal")->required();
 
   i.stop =
@@ -41,7 +43,7 @@ SteerApp::SteerApp(CLI::App& app) : impl_(std::make_unique<Impl>()) {
   i.pause = app.add_subcommand("pause", "hold a run's next questions to models");
   i.go_on = app.add_subcommand("continue", "let a paused run go on");
   for (CLI::App* sub : {i.stop, i.pause, i.go_on}) {
-    sub->add_option("run", i.run, "the run")->required();
+    sub->add_option("run", i.run, "the run, or a batch: its task that is running")->required();
   }
 }
 

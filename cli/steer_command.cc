@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "cli/find_run.h"
 #include "results/format.h"
 #include "results/store.h"
+#include "search/batch.h"
 #include "search/config.h"
 #include "search/goals.h"
 
@@ -169,53 +171,128 @@ int StatusCommand(const std::string& run, const Common& common) {
   return kExitDone;
 }
 
-int ControlCommand(const std::string& run, const results::ControlMessage& message,
-                   const Common& common) {
-  auto name = FindRun(common.runs, run);
-  if (!name) return Complain(name.error());
-  auto reader = results::Reader::Open(common.runs / *name);
-  if (!reader) return Complain(reader.error());
-  auto data = (*reader)->Load();
-  if (!data) return Complain(data.error());
-  using results::ControlKind;
-  const bool keeps = message.kind == ControlKind::kHint || message.kind == ControlKind::kGoal;
-  const std::string kind(results::Name(message.kind));
-  if (!data->run.live && !keeps) {
-    return Complain({ErrorCode::kInvalidInput,
-                     fmt::format("run {} is not running ({}); there is nothing to {}", *name,
-                                 results::Name(data->run.effective_status()), kind)});
+namespace {
+
+bool IsKept(const results::ControlMessage& message) {
+  return message.kind == results::ControlKind::kHint || message.kind == results::ControlKind::kGoal;
+}
+
+Result<RunData> LoadRun(const std::string& name, const Common& common) {
+  auto reader = results::Reader::Open(common.runs / name);
+  if (!reader) return Failure(std::move(reader.error()));
+  return (*reader)->Load();
+}
+
+// Whether the run can take the message.
+Status Fits(const RunData& data, const results::ControlMessage& message) {
+  const std::string& name = data.run.name;
+  if (!data.run.live && !IsKept(message)) {
+    return Fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("run {} is not running ({}); there is nothing to {}", name,
+                    results::Name(data.run.effective_status()), results::Name(message.kind)));
   }
-  if (!message.branch.empty() && data->FindCandidate(message.branch) == nullptr &&
-      data->FindIdea(message.branch) == nullptr) {
+  if (!message.branch.empty() && data.FindCandidate(message.branch) == nullptr &&
+      data.FindIdea(message.branch) == nullptr) {
     std::vector<std::string> names;
-    for (const auto& candidate : data->candidates) names.push_back(candidate.name);
-    for (const auto& idea : data->ideas) names.push_back(idea.name);
-    std::string text = fmt::format("run {} has no idea or kernel '{}'", *name, message.branch);
+    for (const auto& candidate : data.candidates) names.push_back(candidate.name);
+    for (const auto& idea : data.ideas) names.push_back(idea.name);
+    std::string text = fmt::format("run {} has no idea or kernel '{}'", name, message.branch);
     if (const auto near = Nearest(message.branch, names); !near.empty()) {
       text += fmt::format("; did you mean '{}'?", near);
     }
-    return Complain({ErrorCode::kNotFound, std::move(text)});
+    return Fail(ErrorCode::kNotFound, std::move(text));
   }
-  if (message.kind == ControlKind::kGoal) {
-    const auto goal = search::ParseGoal(message.text);
-    if (!goal) return Complain(goal.error());
-    std::vector<std::string> scored;
-    for (const auto& row : data->cases) {
-      if (row.role == "scored") scored.push_back(row.name);
-    }
-    if (auto fits = search::CheckGoal(*goal, scored); !fits) return Complain(fits.error());
+  if (message.kind != results::ControlKind::kGoal) return {};
+  const auto goal = search::ParseGoal(message.text);
+  if (!goal) return Failure(goal.error());
+  std::vector<std::string> scored;
+  for (const auto& row : data.cases) {
+    if (row.role == "scored") scored.push_back(row.name);
   }
+  return search::CheckGoal(*goal, scored);
+}
+
+Status Tell(const RunData& data, const results::ControlMessage& message, const Common& common,
+            Json& told) {
   const SystemClock clock;
-  auto key = results::PostControl(common.runs / *name, message, clock);
-  if (!key) return Complain(key.error());
-  if (common.json) {
-    const Json json = {{"run", *name}, {"kind", kind}, {"key", *key}, {"live", data->run.live}};
-    fmt::print("{}\n", json.dump(2));
-  } else if (data->run.live) {
-    fmt::print("told {}: {}\n", *name, kind);
+  const std::string& name = data.run.name;
+  const std::string kind(results::Name(message.kind));
+  auto key = results::PostControl(common.runs / name, message, clock);
+  if (!key) return Failure(std::move(key.error()));
+  told = {{"run", name}, {"kind", kind}, {"key", *key}, {"live", data.run.live}};
+  if (common.json) return {};
+  if (data.run.live) {
+    fmt::print("told {}: {}\n", name, kind);
   } else {
-    fmt::print("{} is not running; the {} waits for: grove resume {}\n", *name, kind, *name);
+    fmt::print("{} is not running; the {} waits for: grove resume {}\n", name, kind, name);
   }
+  return {};
+}
+
+// A hint or goal goes to the run of every task that has begun, the rest to the one that is live.
+int ControlBatch(const std::string& batch, const results::ControlMessage& message,
+                 const Common& common) {
+  auto spec = search::ReadBatch(common.runs, batch);
+  if (!spec) return Complain(spec.error());
+  if (!message.branch.empty()) {
+    return Complain({ErrorCode::kInvalidInput,
+                     fmt::format("{} is a batch; --branch is of one task's run: grove hint {} ...",
+                                 batch, search::RunOf(batch, spec->tasks.front()))});
+  }
+  std::vector<RunData> runs;
+  std::vector<std::string> later;
+  for (const search::BatchTask& task : spec->tasks) {
+    const std::string name = search::RunOf(batch, task);
+    std::error_code ignored;
+    if (!std::filesystem::exists(common.runs / name, ignored)) {
+      later.push_back(name);
+      continue;
+    }
+    auto data = LoadRun(name, common);
+    if (!data) return Complain(data.error());
+    if (data->run.live || IsKept(message)) runs.push_back(*std::move(data));
+  }
+  if (runs.empty()) {
+    return Complain({ErrorCode::kInvalidInput,
+                     IsKept(message)
+                         ? fmt::format("no task of batch {} has begun yet", batch)
+                         : fmt::format("no task of batch {} is running at this moment; there is "
+                                       "nothing to {}",
+                                       batch, results::Name(message.kind))});
+  }
+  for (const RunData& data : runs) {
+    if (Status fits = Fits(data, message); !fits) return Complain(fits.error());
+  }
+  Json all = Json::array();
+  for (const RunData& data : runs) {
+    Json told;
+    if (Status done = Tell(data, message, common, told); !done) return Complain(done.error());
+    all.push_back(std::move(told));
+  }
+  if (common.json) {
+    fmt::print("{}\n", all.dump(2));
+  } else if (IsKept(message)) {
+    for (const std::string& name : later) {
+      fmt::print("{} has not begun and was not told\n", name);
+    }
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+int ControlCommand(const std::string& run, const results::ControlMessage& message,
+                   const Common& common) {
+  if (IsBatch(common, run)) return ControlBatch(run, message, common);
+  auto name = FindRun(common.runs, run);
+  if (!name) return Complain(name.error());
+  auto data = LoadRun(*name, common);
+  if (!data) return Complain(data.error());
+  if (Status fits = Fits(*data, message); !fits) return Complain(fits.error());
+  Json told;
+  if (Status done = Tell(*data, message, common, told); !done) return Complain(done.error());
+  if (common.json) fmt::print("{}\n", told.dump(2));
   return kExitDone;
 }
 

@@ -91,6 +91,8 @@ std::string_view Name(TriedIdea::Outcome outcome) {
       return "loss";
     case TriedIdea::Outcome::kFailed:
       return "failed";
+    case TriedIdea::Outcome::kDuplicate:
+      return "duplicate";
   }
   return "unknown";
 }

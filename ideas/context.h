@@ -82,7 +82,9 @@ struct KernelFacts {
 
 // An idea of the past and what came of it.
 struct TriedIdea {
-  enum class Outcome { kWin, kTie, kLoss, kFailed };
+  // kDuplicate: each implementation was a program that there was already, so nothing is known of
+  // it.
+  enum class Outcome { kWin, kTie, kLoss, kFailed, kDuplicate };
   std::string title;
   Category category = Category::kInstructions;
   Outcome outcome = Outcome::kTie;

@@ -119,6 +119,7 @@ class Writer {
     return {
         {"candidates", credit.candidates},
         {"evaluated", credit.evaluated},
+        {"duplicates", DuplicatesOf(siblings)},  // none of the other counts
         {"compiled", credit.compiled},
         {"correct", credit.correct},
         {"best", scored ? Json(credit.best->name) : Json(nullptr)},

@@ -195,8 +195,8 @@ class TreeWriter {
     lines_.Add("", {{fmt::format("round {}", round.index), kBold},
                     {std::string(Name(round.status)),
                      round.status == RoundStatus::kFinished ? kDim : kYellow, 3},
-                    {fmt::format("{} candidates, {} compiled, {} correct", credit.candidates,
-                                 credit.compiled, credit.correct),
+                    {fmt::format("{} candidates, {} compiled, {} correct{}", credit.candidates,
+                                 credit.compiled, credit.correct, Again(DuplicatesOf(all))),
                      kPlain, 2},
                     {BestOf(credit), kGreen, 1}});
     if (options_.depth < 2) return true;
@@ -207,6 +207,8 @@ class TreeWriter {
   void Idea(const IdeaRow& idea, bool last) {
     const auto& siblings = Siblings(idea);
     const IdeaCredit credit = CreditOf(siblings);
+    const int duplicates = DuplicatesOf(siblings);
+    const int tries = credit.candidates - duplicates;
     const CandidateRow* parent = data_.Find(idea.parent);
     std::string from;
     if (parent != nullptr) from = "from " + Visible(parent->name);
@@ -215,8 +217,10 @@ class TreeWriter {
                 {Visible(idea.title), kPlain, 0, true},
                 {idea.category.empty() ? "" : "[" + Fit(Visible(idea.category), 24) + "]", kDim, 4},
                 {from, kDim, 3},
-                {fmt::format("{}/{} compiled, {}/{} correct", credit.compiled, credit.candidates,
-                             credit.correct, credit.candidates),
+                {tries == 0 && duplicates > 0
+                     ? "nothing new" + Again(duplicates)
+                     : fmt::format("{}/{} compiled, {}/{} correct{}", credit.compiled, tries,
+                                   credit.correct, tries, Again(duplicates)),
                  kPlain, 1},
                 {BestOf(credit), kGreen, 2},
                 {SpreadOf(credit), kDim, 3}});
@@ -280,6 +284,12 @@ class TreeWriter {
     const auto gain = SpeedUp(*seed_, candidate);
     return gain ? FormatRatio(*gain) + " seed" : std::string();
   }
+  static std::string Again(int duplicates) {
+    return duplicates == 0   ? std::string()
+           : duplicates == 1 ? std::string(", 1 duplicate")
+                             : fmt::format(", {} duplicates", duplicates);
+  }
+
   // What the implementation alone decides.
   static std::string SpreadOf(const IdeaCredit& credit) {
     if (credit.correct < 2 || !credit.median || !credit.worst) return "";
@@ -311,6 +321,14 @@ class TreeWriter {
 
 std::string RenderTree(const RunData& data, const TreeOptions& options) {
   return TreeWriter(data, options).Write();
+}
+
+int DuplicatesOf(const std::vector<const CandidateRow*>& siblings) {
+  return static_cast<int>(
+      std::count_if(siblings.begin(), siblings.end(), [](const CandidateRow* candidate) {
+        return candidate->evaluation &&
+               candidate->evaluation->verdict.kind == eval::VerdictKind::kDuplicate;
+      }));
 }
 
 }  // namespace grove::results

@@ -11,6 +11,7 @@
 #include "eval/check.h"
 #include "eval/model/cost_model.h"
 #include "ideas/idea_prompt.h"
+#include "results/tree.h"
 #include "search/describe.h"
 #include "search/stagnation.h"
 
@@ -84,7 +85,8 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
   const auto siblings = tree.SiblingsOf(idea.id);
   const results::IdeaCredit credit = results::CreditOf(siblings);
   const CandidateRow* parent = tree.data().Find(idea.parent);
-  tried.tries = credit.evaluated;
+  const int duplicates = results::DuplicatesOf(siblings);
+  tried.tries = credit.evaluated - duplicates;
   tried.compiled = credit.compiled;
   tried.correct = credit.correct;
   if (credit.best != nullptr && parent != nullptr) {
@@ -104,16 +106,18 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
   // Why the others failed.
   std::map<std::string, int> failures;
   for (const CandidateRow* sibling : siblings) {
-    if (sibling->evaluation && !sibling->evaluation->verdict.passed()) {
-      ++failures[std::string(eval::Name(sibling->evaluation->verdict.kind))];
-    }
+    if (!sibling->evaluation || sibling->evaluation->verdict.passed()) continue;
+    const eval::Verdict& verdict = sibling->evaluation->verdict;
+    const bool again = verdict.kind == eval::VerdictKind::kDuplicate;
+    ++failures[again ? verdict.message : std::string(eval::Name(verdict.kind))];
   }
   for (const auto& [kind, count] : failures) {
     if (!tried.note.empty()) tried.note += ", ";
     tried.note += count > 1 ? fmt::format("{} x {}", count, kind) : kind;
   }
   if (!tried.gain) {
-    tried.outcome = TriedIdea::Outcome::kFailed;
+    tried.outcome = duplicates > 0 && tried.tries == 0 ? TriedIdea::Outcome::kDuplicate
+                                                       : TriedIdea::Outcome::kFailed;
     return tried;
   }
   tried.best = DescribeBest(*credit.best);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "results/format.h"
+#include "results/tree.h"
 
 namespace grove::results {
 namespace {
@@ -86,8 +87,13 @@ std::vector<const CaseRow*> ScoredCases(const RunData& data) {
   return cases;
 }
 
-Json CreditJson(const IdeaCredit& credit, const std::unordered_map<CandidateId, int>& positions) {
-  Json json = {{"n", credit.candidates}, {"compiled", credit.compiled}, {"ok", credit.correct}};
+// "n" are the implementations that were new programs.
+Json CreditJson(const std::vector<const CandidateRow*>& siblings,
+                const std::unordered_map<CandidateId, int>& positions) {
+  const IdeaCredit credit = CreditOf(siblings);
+  Json json = {{"n", credit.candidates - DuplicatesOf(siblings)},
+               {"compiled", credit.compiled},
+               {"ok", credit.correct}};
   if (credit.best != nullptr) json["best"] = positions.at(credit.best->id);
   if (credit.median) json["median"] = Number(credit.median->count());
   return json;
@@ -260,7 +266,7 @@ std::string SummaryJson(const RunData& data, const RunIndex& index,
                              {"rationale", VisibleBlock(row.rationale)},
                              {"expected", row.expected_gain ? Number(*row.expected_gain) : Json()},
                              {"call", row.call.value},
-                             {"credit", CreditJson(CreditOf(index.ChildrenOf(row.id)), position)}});
+                             {"credit", CreditJson(index.ChildrenOf(row.id), position)}});
   }
 
   const CandidateRow* seed = data.Seed();

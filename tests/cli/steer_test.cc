@@ -1,5 +1,9 @@
 // Steering and batches as a user meets them: whole commands, their output and exit codes.
+#include <chrono>
 #include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -127,6 +131,34 @@ TEST_F(SteerTest, ABatchSharesItsRoundsAndIsResumed) {
 }
 
 // Which task has the next round follows from times that only the other machine knows.
+TEST_F(SteerTest, WhatIsSaidToABatchReachesItsRuns) {
+  std::ofstream(folder_.path() / "one.toml") << "[[task]]\nname = \"softmax_small\"\n";
+  ProgramResult batch;
+  std::jthread running([&] {
+    batch = Grove({"run", "--batch", "one.toml", "--name", "b", "--rounds", "40", "--patience",
+                   "40", "--ideas", "2", "--branches", "1", "--frontier", "1"});
+  });
+  const auto said = [&](std::vector<std::string> words) {
+    // Between two rounds no run of a batch is live.
+    for (int turn = 0; turn < 600; ++turn) {
+      const ProgramResult result = Grove(words);
+      if (result.exit_code == 0) return result.out;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return std::string("refused");
+  };
+  EXPECT_THAT(said({"hint", "b", "use float4"}), HasSubstr(": hint"));
+  EXPECT_EQ(Grove({"hint", "b", "x", "--branch", "r1.i1"}).exit_code, 2);
+  EXPECT_THAT(said({"stop", "b"}), HasSubstr(": stop"));
+  running.join();
+  EXPECT_EQ(batch.exit_code, 130) << batch.err;
+  EXPECT_THAT(batch.err, HasSubstr("grove resume b"));
+  const ProgramResult late = Grove({"stop", "b"});
+  EXPECT_EQ(late.exit_code, 2);
+  EXPECT_THAT(late.err, HasSubstr("no task of batch b is running"));
+  EXPECT_THAT(Grove({"status", "b.softmax_small"}).out, HasSubstr("use float4"));
+}
+
 TEST_F(SteerTest, ABatchIsNotForAnotherMachineAndSaysWhatToDoInstead) {
   const ProgramResult refused = Grove(
       {"run", "softmax_small", "matmul=2", "--until", "evaluate", "--gpu", "H200", "--name", "b"});

@@ -234,6 +234,23 @@ TEST(CreditTest, CountsBestAndMedianOfSiblings) {
   EXPECT_EQ(CreditOf({}).best, nullptr);
 }
 
+void MakeDuplicate(CandidateRow& row) {
+  row.evaluation->verdict.kind = eval::VerdictKind::kDuplicate;
+  row.evaluation->verdict.stage = eval::Stage::kParse;
+  row.evaluation->score.reset();
+}
+
+TEST(CreditTest, DuplicatesCountNeitherForAnIdeaNorAgainstIt) {
+  RunData data = SampleTree();
+  MakeDuplicate(data.candidates[2]);
+  EXPECT_EQ(DuplicatesOf({&data.candidates[1], &data.candidates[2]}), 1);
+  EXPECT_NE(RenderTree(data, {}).find("1/1 compiled, 1/1 correct, 1 duplicate"), std::string::npos)
+      << RenderTree(data, {});
+  MakeDuplicate(data.candidates[1]);
+  EXPECT_NE(RenderTree(data, {}).find("nothing new, 2 duplicates"), std::string::npos);
+  EXPECT_NE(TreeJson(data).find("\"duplicates\": 2"), std::string::npos) << TreeJson(data);
+}
+
 TEST(BestTest, AFailedCandidatesScoreDoesNotCount) {
   RunData data = SampleTree();
   data.candidates[3].evaluation->verdict.kind = eval::VerdictKind::kImpossible;
