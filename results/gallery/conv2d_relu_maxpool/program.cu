@@ -2,34 +2,61 @@ using u32 = unsigned int;
 using u64 = unsigned long long;
 constexpr int kHO = (dim::H + 2 * dim::P - dim::R) / dim::S + 1, kWO = (dim::W + 2 * dim::P - dim::R) / dim::S + 1;
 constexpr int kHP = (kHO - 3) / 2 + 1, kWP = (kWO - 3) / 2 + 1;
-constexpr int kRR = dim::R * dim::R, kK = dim::C * kRR, kSlices = (kK + 15) / 16;
+constexpr int kRR = dim::R * dim::R, kK = dim::C * kRR, kTerms = 32, kSlices = (kK + 31) / 32;
 constexpr int kCW = 2 * kWP + 1, kPixels = (2 * kHP + 1) * kCW, kTiles = (kPixels + 127) / 128;
 constexpr int kNeed = dim::S * (kCW - 1) + dim::R;
 constexpr int kPitch = kNeed + ((dim::R - kNeed) % 32 + 32) % 32;  // = R mod 32
 constexpr int kRows = dim::S * 3 + dim::R;                         // 128 pixels touch four rows
 constexpr int kPlane = kRows * kPitch + ((kRR - kRows * kPitch) % 32 + 32) % 32;
 constexpr int kX = (dim::C * kPlane + 3) / 4 * 4;
-constexpr u32 kPart = 96 * 64, kSlice = 2 * kPart;  // hi, lo: 96 filters x 16 k, 64-byte swizzle
+constexpr u32 kPart = 96 * 64, kSlice = 2 * kPart;  // hi, lo: 96 filters x 32 k of fp16, 64-byte swizzle
 
-__device__ __forceinline__ void Split(float x, u32& hi, u32& lo) {
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(hi) : "f"(x));
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(lo) : "f"(x - __uint_as_float(hi)));
+// x = hi + lo, both fp16 to nearest, in one word (hi in the low half)
+__device__ __forceinline__ u32 Split(float x) {
+  u32 word;
+  asm("{\n.reg .f16 h, l;\n.reg .f32 r;\ncvt.rn.f16.f32 h, %1;\ncvt.f32.f16 r, h;\nsub.rn.f32 r, %1, r;\n"
+      "cvt.rn.f16.f32 l, r;\nmov.b32 %0, {h, l};\n}\n" : "=r"(word) : "f"(x));
+  return word;
 }
-extern "C" __global__ void prepare(const tensor::w* w, u32* images, tensor::y* y) {
+// The power of two that brings a largest magnitude (given as bits) to 2^14 .. 2^15, and its inverse.
+__device__ __forceinline__ int Exponent(u32 largest) {
+  const int e = static_cast<int>(largest >> 23);
+  return e < 30 ? 30 : e;
+}
+__device__ __forceinline__ float Scale(int e) { return __int_as_float((268 - e) << 23); }
+__device__ __forceinline__ float Inverse(int e) { return __int_as_float((e - 14) << 23); }
+
+extern "C" __global__ void prepare(const tensor::w* w, u32* images, float* inverses, tensor::y* y) {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  __shared__ u32 most[8];
+  unsigned short* parts = reinterpret_cast<unsigned short*>(images);
+  for (int filter = blockIdx.x; filter < 96; filter += gridDim.x) {
+    const float* row = w + filter * kK;
+    u32 m = 0;
+    if (filter < dim::F)
+      for (int k = threadIdx.x; k < kK; k += 256) m = max(m, __float_as_uint(fabsf(row[k])));
+    m = __reduce_max_sync(0xffffffffu, m);
+    if (threadIdx.x % 32 == 0) most[threadIdx.x / 32] = m;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 8; ++i) m = max(m, most[i]);
+    __syncthreads();
+    const int e = Exponent(m);
+    const float scale = Scale(e);
+    if (threadIdx.x == 0) inverses[filter] = Inverse(e);
+    for (int i = threadIdx.x; i < kSlices * kTerms; i += 256) {
+      const int slice = i / kTerms, p = i % kTerms;  // words 2t, 2t + 1, 2t + 8, 2t + 9: terms t, t + 4, t + 8, t + 12
+      const int k = slice * kTerms + p / 8 * 8 + (p & 1) * 4 + ((p & 7) >> 1);
+      const u32 word = Split(k < kK && filter < dim::F ? row[k] * scale : 0.0f);
+      const int at = slice * (kSlice / 2) + filter * 32 + (((p >> 3) ^ ((filter >> 1) & 3)) << 3) + (p & 7);
+      parts[at] = static_cast<unsigned short>(word);
+      parts[at + kPart / 2] = static_cast<unsigned short>(word >> 16);
+    }
+  }
   constexpr long long kAll = 1LL * dim::B * dim::F * kHP * kWP;
   const long long start = blockIdx.x * 256LL + threadIdx.x, step = gridDim.x * 256LL;
   for (long long i = start; i < kAll / 4; i += step) reinterpret_cast<float4*>(y)[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   for (long long i = kAll / 4 * 4 + start; i < kAll; i += step) y[i] = 0.0f;
-  for (long long i = start; i < kSlices * 96 * 16; i += step) {
-    const int p = static_cast<int>(i % 16), filter = static_cast<int>(i / 16 % 96), slice = static_cast<int>(i / 1536);
-    const int k = slice * 16 + p;
-    u32 hi, lo;
-    Split(k < kK && filter < dim::F ? w[filter * kK + k] : 0.0f, hi, lo);
-    const int at = slice * (kSlice / 4) + filter * 16 + (((p >> 2) ^ ((filter >> 1) & 3)) << 2) + (p & 3);
-    images[at] = hi;
-    images[at + kPart / 4] = lo;
-  }
 }
 
 __device__ __forceinline__ u64 Describe(u32 address) {  // K-major, 64-byte swizzle, 8 rows = 512 bytes
@@ -51,9 +78,9 @@ __device__ __forceinline__ void Fetch(u32 to, const char* from, u32 bar) {
 __device__ __forceinline__ void Multiply(float (&d)[24], const u32 (&a)[4], u64 b, int keep) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %29, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n48k8.f32.tf32.tf32 {"
+      "wgmma.mma_async.sync.aligned.m64n48k16.f32.f16.f16 {"
       "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23}, "
-      "{%24, %25, %26, %27}, %28, p, 1, 1;\n}\n"
+      "{%24, %25, %26, %27}, %28, p, 1, 1, 0;\n}\n"
       : D4(0), D4(4), D4(8), D4(12), D4(16), D4(20)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
 }
@@ -63,12 +90,13 @@ __device__ __forceinline__ void Pin(float (&d)[24]) {
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-convolve(const tensor::x* x, const u32* images, const tensor::bias* bias, tensor::y* y) {
+convolve(const tensor::x* x, const u32* images, const float* inverses, const tensor::bias* bias, tensor::y* y) {
   extern __shared__ char raw[];
   const u32 begin = static_cast<u32>(__cvta_generic_to_shared(raw)), ring = (begin + 1023) & ~1023u;
   float* xs = reinterpret_cast<float*>(raw + (ring - begin) + 3 * kSlice);
   int* offsets = reinterpret_cast<int*>(xs + kX);
-  const u32 xsAddress = ring + 3 * kSlice, full = xsAddress + (kX + kSlices * 16) * 4, empty = full + 24;
+  const u32 xsAddress = ring + 3 * kSlice, full = xsAddress + (kX + kSlices * kTerms) * 4, empty = full + 24;
+  u32* reduced = reinterpret_cast<u32*>(offsets + kSlices * kTerms + 12);
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
   const int image = blockIdx.x / kTiles, start = blockIdx.x % kTiles * 128, first = start / kCW;
   const char* slices = reinterpret_cast<const char*>(images);
@@ -92,7 +120,7 @@ convolve(const tensor::x* x, const u32* images, const tensor::bias* bias, tensor
                    "l"(source + (valid ? column : 0)), "r"(valid ? 4 : 0) : "memory");
     }
   }
-  for (int i = tid; i < kSlices * 16; i += 256) {
+  for (int i = tid; i < kSlices * kTerms; i += 256) {
     const int k = i < kK ? i : i - 32;  // padding: any address of the same bank, its weights are zero
     offsets[i] = k / kRR * kPlane + k % kRR / dim::R * kPitch + k % dim::R;
   }
@@ -100,23 +128,44 @@ convolve(const tensor::x* x, const u32* images, const tensor::bias* bias, tensor
   if (tid == 0)
     for (int i = 0; i < 2 && i < kSlices; ++i) Fetch(ring + i * kSlice, slices + i * kSlice, full + 8 * i);
   asm volatile("cp.async.wait_all;" ::: "memory");
+  u32 most = 0;  // each thread looks at and splits the words it brought itself
+  for (int i = warp; i < dim::C * kRows; i += 8) {
+    const float* line = xs + i / kRows * kPlane + i % kRows * kPitch;
+#pragma unroll
+    for (int j = lane; j < kPitch; j += 32) most = max(most, __float_as_uint(fabsf(line[j])));
+  }
+  most = __reduce_max_sync(0xffffffffu, most);
+  if (lane == 0) reduced[warp] = most;
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 8; ++i) most = max(most, reduced[i]);
+  const int exponent = Exponent(most);
+  {
+    const float scale = Scale(exponent);
+    for (int i = warp; i < dim::C * kRows; i += 8) {
+      float* line = xs + i / kRows * kPlane + i % kRows * kPitch;
+#pragma unroll
+      for (int j = lane; j < kPitch; j += 32) line[j] = __uint_as_float(Split(line[j] * scale));
+    }
+  }
   __syncthreads();
 
-  const float* patch[2];
+  const u32* patch[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     int pixel = start + warp * 16 + g + i * 8;
     if (pixel >= kPixels) pixel = kPixels - 1;
-    patch[i] = xs + (pixel / kCW - first) * dim::S * kPitch + pixel % kCW * dim::S;
+    patch[i] = reinterpret_cast<const u32*>(xs) + (pixel / kCW - first) * dim::S * kPitch + pixel % kCW * dim::S;
   }
-  float sum[2][24], d[24], v[2][4];
+  float sum[2][24], d[24];
+  u32 v[4][4];
 #pragma unroll
   for (int i = 0; i < 24; ++i) { sum[0][i] = 0.0f; sum[1][i] = 0.0f; d[i] = 0.0f; }
   auto gather = [&](int slice) {
 #pragma unroll
-    for (int j = 0; j < 2; ++j)
+    for (int j = 0; j < 4; ++j)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) v[j][i] = patch[i & 1][offsets[slice * 16 + j * 8 + (i >> 1) * 4 + t]];
+      for (int i = 0; i < 4; ++i) v[j][i] = patch[i & 1][offsets[slice * 32 + j * 8 + (i >> 1) * 4 + t]];
   };
   gather(0);
   int slot = 0;
@@ -132,7 +181,11 @@ convolve(const tensor::x* x, const u32* images, const tensor::bias* bias, tensor
 #pragma unroll
     for (int j = 0; j < 2; ++j)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) Split(v[j][i], hi[j][i], lo[j][i]);
+      for (int i = 0; i < 4; ++i) {
+        const u32 first_term = v[2 * j + (i >> 1)][i & 1], second_term = v[2 * j + (i >> 1)][(i & 1) + 2];
+        hi[j][i] = __byte_perm(first_term, second_term, 0x5410);
+        lo[j][i] = __byte_perm(first_term, second_term, 0x7632);
+      }
     Wait(full + 8 * slot, parity);
     const u64 db = Describe(ring + slot * kSlice);
 #pragma unroll
@@ -183,11 +236,11 @@ convolve(const tensor::x* x, const u32* images, const tensor::bias* bias, tensor
     const float m12 = fmaxf(h[1], h[2]);
     const float best[3] = {odd ? fmaxf(h[0], h[1]) : h[0], odd ? fmaxf(m12, h[3]) : fmaxf(h[0], m12),
                            odd ? h[3] : fmaxf(h[2], h[3])};
-    const float b = bias[filter];
+    const float b = bias[filter], inverse = Inverse(exponent) * inverses[filter];
 #pragma unroll
     for (int r = 0; r < 3; ++r) {
       const int row = top + r;
-      const float value = best[r] + b;
+      const float value = best[r] * inverse + b;
       if (row < 0 || row >= kHP) continue;
       int* p = out + (filter * kHP + row) * kWP + column;
       const int from = 2 * row * kCW + 2 * column, to = from + 2 * kCW + 2;

@@ -143,3 +143,208 @@ normalise(const tensor::x* x, const tensor::gamma* gamma, const tensor::beta* be
     load(b0 - 4);
   }
 }
+
+__device__ __forceinline__ unsigned Shared(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+__device__ __forceinline__ unsigned long long EvictFirst() {
+  unsigned long long p;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p));
+  return p;
+}
+__device__ __forceinline__ void BarInit(unsigned long long* bar) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(Shared(bar)) : "memory");
+}
+__device__ __forceinline__ void BarFence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ __forceinline__ void BulkLoad(void* to, const void* from, unsigned bytes, unsigned long long* bar,
+                                         unsigned long long policy) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(Shared(bar)), "r"(bytes)
+               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
+          Shared(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(Shared(bar)), "l"(policy)
+      : "memory");
+}
+__device__ __forceinline__ void BarWait(unsigned long long* bar, unsigned parity) {
+  unsigned done;
+  do {
+    asm volatile(
+        "{\n.reg .pred p;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(Shared(bar)), "r"(parity)
+        : "memory");
+  } while (!done);
+}
+
+__device__ __forceinline__ unsigned long long EvictLast() {
+  unsigned long long p;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p));
+  return p;
+}
+__device__ __forceinline__ float4 LoadKept(const float4* p, unsigned long long policy) {
+  float4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(p), "l"(policy));
+  return v;
+}
+// Running sums of a thread's values of a row, shifted by the mean of its first eight.
+struct Moments {
+  float shift, sum, squares;
+  __device__ __forceinline__ void Add(float4 a, float4 b, bool first) {
+    if (first) {
+      shift = (Sum4(a) + Sum4(b)) * 0.125f;
+      sum = squares = 0.0f;
+    }
+    const float4 c = make_float4(a.x - shift, a.y - shift, a.z - shift, a.w - shift);
+    const float4 d = make_float4(b.x - shift, b.y - shift, b.z - shift, b.w - shift);
+    sum += Sum4(c) + Sum4(d);
+    squares += ((c.x * c.x + c.y * c.y) + (c.z * c.z + c.w * c.w)) +
+               ((d.x * d.x + d.y * d.y) + (d.z * d.z + d.w * d.w));
+  }
+  // (mean, m2) of the warp's 4096 values.
+  __device__ __forceinline__ float2 Merge() const {
+    return WarpStats(fmaf(sum, 1.0f / 128, shift), fmaxf(fmaf(-sum * (1.0f / 128), sum, squares), 0.0f), 128.0f);
+  }
+};
+constexpr int kBlocks = 128;
+constexpr int kSlice = 32768;  // values of a row per block; the variant is for rows of kBlocks * kSlice
+// Merges the pairs of 8 warps and publishes them in one 8-byte word, never 0: m2 carries a set sign bit.
+__device__ __forceinline__ void Publish(const volatile float2* part, unsigned long long* word) {
+  const int lane = threadIdx.x & 31;
+  const float2 all = WarpStats(part[lane & 7].x, part[lane & 7].y, 4096.0f);
+  if (lane == 0) {
+    const unsigned long long w = static_cast<unsigned long long>(__float_as_uint(0.25f * all.y) | 0x80000000u) << 32 |
+                                 __float_as_uint(all.x);
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(w) : "memory");
+  }
+}
+// A warp waits for the words of all blocks: (mean, scale) of the row.
+__device__ __forceinline__ float2 Collect(const unsigned long long* words) {
+  unsigned long long w[4];
+  bool missing;
+  do {
+    missing = false;
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(w[k]) : "l"(words + k * 32 + (threadIdx.x & 31)) : "memory");
+#pragma unroll
+    for (int k = 0; k < 4; ++k) missing |= w[k] == 0;
+  } while (__any_sync(0xffffffffu, missing));
+  float m[4], m2 = 0.0f;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) m[k] = __uint_as_float(static_cast<unsigned>(w[k]));
+  const float mean = WarpSum((m[0] + m[1]) + (m[2] + m[3])) * (1.0f / kBlocks);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const float d = m[k] - mean;
+    m2 += fmaf(kSlice * d, d, __uint_as_float(static_cast<unsigned>(w[k] >> 32) & 0x7fffffffu));
+  }
+  m2 = WarpSum(m2);
+  return make_float2(mean, 1.0f / sqrtf(m2 / (static_cast<float>(kBlocks) * kSlice) + scalar::eps));
+}
+
+constexpr int kSlots = 28, kLag = 23, kChunk = 512, kChunks = 16 * dim::B;  // chunks of 512 float4, 16 per row
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+layernorm_ring(const tensor::x* x, const tensor::gamma* gamma, const tensor::beta* beta, tensor::y* y, float* stats) {
+  extern __shared__ __align__(128) float4 ring[];
+  __shared__ unsigned long long full[kSlots];
+  __shared__ float2 part[8];
+  __shared__ float2 result;
+  const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
+  const int column = blockIdx.x * (kSlice / 4);
+  const float4* in = reinterpret_cast<const float4*>(x) + column;
+  const float4* gs = reinterpret_cast<const float4*>(gamma) + column + tid;
+  const float4* hs = reinterpret_cast<const float4*>(beta) + column + tid;
+  float4* out = reinterpret_cast<float4*>(y) + column + tid;
+  unsigned long long* words = reinterpret_cast<unsigned long long*>(stats);
+  const unsigned long long stream = EvictFirst(), keep = EvictLast();
+  auto issue = [&](int c, int slot) {
+    BulkLoad(ring + slot * kChunk, in + static_cast<long long>(c >> 4) * (kRow / 4) + (c & 15) * kChunk, kChunk * 16,
+             full + slot, stream);
+  };
+  if (tid == 0) {
+    for (int i = 0; i < kSlots; ++i) BarInit(full + i);
+    BarFence();
+    for (int c = 0; c < kSlots && c < kChunks; ++c) issue(c, c);
+  }
+  float4 g[16][2], held[8][2], h[2][2];  // gamma; beta of the odd chunks; beta of the next two even ones
+#pragma unroll
+  for (int i = 0; i < 4; ++i) h[i / 2][i % 2] = LoadKept(hs + (i / 2) * 2 * kChunk + (i % 2) * 256, keep);
+#pragma unroll
+  for (int k = 0; k < 16; ++k) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      g[k][i] = __ldcs(gs + k * kChunk + i * 256);
+      if (k & 1) held[k / 2][i] = __ldcs(hs + k * kChunk + i * 256);
+    }
+  }
+  __syncthreads();
+
+  Moments moments;
+  int slot = 0, old = 0;     // of the chunk that is added, of the chunk that is normalised
+  unsigned parity = 0;
+  auto add = [&](int k) {
+    BarWait(full + slot, parity);
+    moments.Add(ring[slot * kChunk + tid], ring[slot * kChunk + tid + 256], k == 0);
+    if (++slot == kSlots) {
+      slot = 0;
+      parity ^= 1;
+    }
+    if (k == 15) {
+      const float2 r = moments.Merge();
+      if (lane == 0) part[warp] = r;
+    }
+  };
+#pragma unroll 1
+  for (int t = 0; t < kLag; ++t) {
+    if (t < kChunks) add(t & 15);
+    if (t == 15) {
+      __syncthreads();
+      if (warp == 0) Publish(part, words + blockIdx.x);
+    }
+  }
+  if (warp == 4) {
+    const float2 r = Collect(words);
+    if (lane == 0) result = r;
+  }
+  __syncthreads();
+
+#pragma unroll 1
+  for (int b = 0; b < dim::B; ++b) {
+    const float2 r = result;
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      constexpr int kAhead = kLag - 16;
+      const int row = j + kAhead < 16 ? b + 1 : b + 2, k = (j + kAhead) & 15;
+      if (row < dim::B) add(k);
+      float4 v[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) v[i] = ring[old * kChunk + tid + i * 256];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) v[i] = Affine(v[i], r.x, r.y, g[j][i], j & 1 ? held[j / 2][i] : h[j / 2 & 1][i]);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (j % 2 == 0) h[j / 2 & 1][i] = LoadKept(hs + ((j + 4) & 15) * kChunk + i * 256, keep);
+        __stcs(out + j * kChunk + i * 256, v[i]);
+      }
+      if (j == 15 && warp == 4 && b + 1 < dim::B) {
+        const float2 next = Collect(words + (b + 1) * kBlocks);
+        if (lane == 0) result = next;
+      }
+      __syncthreads();
+      const int refill = b * 16 + j + kSlots;
+      if (tid == 0 && refill < kChunks) issue(refill, old);
+      if (++old == kSlots) old = 0;
+      if (k == 15 && row < dim::B && warp == 0) Publish(part, words + row * kBlocks + blockIdx.x);
+    }
+    out += kRow / 4;
+  }
+}

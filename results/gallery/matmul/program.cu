@@ -2,57 +2,87 @@
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
-constexpr int kTilesM = dim::M >= 128 ? dim::M / 128 : 1;
-constexpr int kTilesN = dim::N >= 256 ? dim::N / 256 : 1;
-constexpr int kSteps = dim::K >= 32 ? dim::K / 32 : 1;
+constexpr int kHalfM = dim::M / 2, kHalfN = dim::N / 2, kHalfK = dim::K / 2;
+constexpr int kTilesM = kHalfM >= 128 ? kHalfM / 128 : 1;  // tiles of a quadrant
+constexpr int kTilesN = kHalfN >= 256 ? kHalfN / 256 : 1;
+constexpr int kSteps = kHalfK >= 32 ? kHalfK / 32 : 1;
+constexpr int kPhases = 7;
 constexpr u32 kPart = 8192;         // 128 rows x 32 fp16
 constexpr u32 kImage = 2 * kPart;   // hi, lo
 constexpr u32 kStage = 3 * kImage;  // a, left half of b, right half of b
 constexpr int kStages = 4;
 
-// Images of 128 rows (or columns of b) x 32 k: x = (hi + lo) * scale, scale a power of two of the image;
-// images of a first, then those of b. With the peak at 2^14 .. 2^15 values from 2^-2 keep 22 bits, smaller ones an error
-// below 2^-25 (2^-39 of the peak). The scale is -1 if more than 1 in 256 of the nonzero values is below 2^-2.
-extern "C" __global__ void __launch_bounds__(256) split(const tensor::a* a, const tensor::b* b, __half* parts, float* scales) {
-  __shared__ u32 peaks[8], tallies[8];
-  int block = blockIdx.x;
-  char* image = reinterpret_cast<char*>(parts) + static_cast<size_t>(block) * kImage;
-  const bool left = block < kTilesM * kSteps;
-  if (!left) block -= kTilesM * kSteps;
-  const int tile = block / kSteps, step = block % kSteps;
-  float v[2][8];
-  u32 peak = 0;
+// The left or right operand of product p at one place, from the four quadrants (11, 12, 21, 22).
+// a: A11, S2, S3, A22, S1, S4, A12    b: B11, T2, T3, T4, T1, B22, B21
+__device__ __forceinline__ float Operand(bool left, int p, float x, float y, float z, float w) {
+  if (left) {
+    const float s1 = z + w, s2 = s1 - x;
+    return p == 0 ? x : p == 1 ? s2 : p == 2 ? x - z : p == 3 ? w : p == 4 ? s1 : p == 5 ? y - s2 : y;
+  }
+  const float t1 = y - x, t2 = w - t1;
+  return p == 0 ? x : p == 1 ? t2 : p == 2 ? w - y : p == 3 ? t2 - z : p == 4 ? t1 : p == 5 ? w : z;
+}
+
+// Seven images of 128 rows (or columns of b) x 32 k: x = (hi + lo) * scale, scale a power of two of the image that puts
+// the peak to 2^14 .. 2^15. The scale is -1 where the quadrants are of too different sizes, or too many values too small.
+template <bool left>
+__device__ __forceinline__ void Split(const float* from, int tile, int step, char* parts, float* scales,
+                                      u32 (&peaks)[kPhases][16], u32 (&tallies)[16]) {
+  constexpr int tiles = left ? kTilesM : 2 * kTilesN;
+  const int tid = threadIdx.x, warp = tid >> 5, row = tid >> 2, octet = tid & 3;
+  const int line = tile * 128 + row, k = step * 32 + octet * 8;
+  float v[4][8];
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int item = threadIdx.x + i * 256, line = tile * 128 + (item >> 2), k = step * 32 + (item & 3) * 8;
+  for (int q = 0; q < 4; ++q) {
     if (left) {
-      const float4* source = reinterpret_cast<const float4*>(a + static_cast<size_t>(line) * dim::K + k);
-      const float4 p = source[0], q = source[1];
-      v[i][0] = p.x; v[i][1] = p.y; v[i][2] = p.z; v[i][3] = p.w;
-      v[i][4] = q.x; v[i][5] = q.y; v[i][6] = q.z; v[i][7] = q.w;
+      const float4* source = reinterpret_cast<const float4*>(
+          from + static_cast<size_t>(line + (q >> 1) * kHalfM) * dim::K + k + (q & 1) * kHalfK);
+      const float4 s = source[0], t = source[1];
+      v[q][0] = s.x; v[q][1] = s.y; v[q][2] = s.z; v[q][3] = s.w;
+      v[q][4] = t.x; v[q][5] = t.y; v[q][6] = t.z; v[q][7] = t.w;
     } else {
 #pragma unroll
-      for (int j = 0; j < 8; ++j) v[i][j] = b[static_cast<size_t>(k + j) * dim::N + line];
+      for (int j = 0; j < 8; ++j)
+        v[q][j] = from[static_cast<size_t>(k + j + (q >> 1) * kHalfK) * dim::N + line + (q & 1) * kHalfN];
     }
-#pragma unroll
-    for (int j = 0; j < 8; ++j) peak = max(peak, __float_as_uint(v[i][j]) & 0x7fffffffu);
   }
-  peak = __reduce_max_sync(0xffffffffu, peak);
-  if ((threadIdx.x & 31) == 0) peaks[threadIdx.x >> 5] = peak;
+  float most = 0.0f, least = 3.0e38f;  // the peaks of this row's 32 k in the quadrants
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    float m = 0.0f;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) m = fmaxf(m, fabsf(v[q][j]));
+    m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
+    m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
+    most = fmaxf(most, m);
+    least = fminf(least, m);
+  }
+  int bad = !(least * 8.0f >= most);
+#pragma unroll
+  for (int p = 0; p < kPhases; ++p) {
+    u32 peak = 0;
+#pragma unroll
+    for (int j = 0; j < 8; ++j)
+      peak = max(peak, __float_as_uint(Operand(left, p, v[0][j], v[1][j], v[2][j], v[3][j])) & 0x7fffffffu);
+    peak = __reduce_max_sync(0xffffffffu, peak);
+    if ((tid & 31) == 0) peaks[p][warp] = peak;
+  }
   __syncthreads();
-#pragma unroll
-  for (int i = 0; i < 8; ++i) peak = max(peak, peaks[i]);
-  const int exponent = static_cast<int>(peak >> 23);
-  const bool bad = peak != 0 && (exponent < 80 || exponent > 187);
   u32 tally = 0;  // nonzero values, and small ones in the upper half
-  const float scale = peak == 0 || bad ? 1.0f : __uint_as_float((268 - exponent) << 23);  // peak to 2^14 .. 2^15
+  float mine = 1.0f;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int item = threadIdx.x + i * 256, row = item >> 2, octet = item & 3;
+  for (int p = 0; p < kPhases; ++p) {
+    const u32 peak = __reduce_max_sync(0xffffffffu, peaks[p][tid & 15]);
+    const int exponent = static_cast<int>(peak >> 23);
+    const bool odd = peak != 0 && (exponent < 80 || exponent > 187);
+    const float scale = peak == 0 || odd ? 1.0f : __uint_as_float((268 - exponent) << 23);
+    bad |= odd;
+    if (tid == p) mine = 1.0f / scale;
     u32 hi[4], lo[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const float x = v[i][2 * j] * scale, y = v[i][2 * j + 1] * scale;
+      const float x = Operand(left, p, v[0][2 * j], v[1][2 * j], v[2][2 * j], v[3][2 * j]) * scale;
+      const float y = Operand(left, p, v[0][2 * j + 1], v[1][2 * j + 1], v[2][2 * j + 1], v[3][2 * j + 1]) * scale;
       if (x != 0.0f) tally += fabsf(x) < 0.25f ? 0x10001u : 1u;
       if (y != 0.0f) tally += fabsf(y) < 0.25f ? 0x10001u : 1u;
       const __half2 h = __floats2half2_rn(x, y);
@@ -61,18 +91,33 @@ extern "C" __global__ void __launch_bounds__(256) split(const tensor::a* a, cons
       hi[j] = *reinterpret_cast<const u32*>(&h);
       lo[j] = *reinterpret_cast<const u32*>(&l);
     }
+    char* image = parts + static_cast<size_t>((p * tiles + tile) * kSteps + step) * kImage;
     const u32 offset = row * 64 + ((octet ^ ((row >> 1) & 3)) << 4);
     *reinterpret_cast<uint4*>(image + offset) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
     *reinterpret_cast<uint4*>(image + kPart + offset) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
   }
   tally = __reduce_add_sync(0xffffffffu, tally);
-  if ((threadIdx.x & 31) == 0) tallies[threadIdx.x >> 5] = tally;
-  __syncthreads();
-  if (threadIdx.x == 0) {
+  if ((tid & 31) == 0) tallies[warp] = tally;
+  bad = __syncthreads_or(bad);
+  if (tid < kPhases) {
     u32 some = 0, small = 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) { some += tallies[i] & 0xffffu; small += tallies[i] >> 16; }
-    scales[blockIdx.x] = bad || small * 256 > some ? -1.0f : 1.0f / scale;
+    for (int i = 0; i < 16; ++i) { some += tallies[i] & 0xffffu; small += tallies[i] >> 16; }
+    scales[(tid * tiles + tile) * kSteps + step] = bad || small * 2048 > some ? -1.0f : mine;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(512, 2) split(const tensor::a* a, const tensor::b* b, __half* parts, float* scales) {
+  __shared__ u32 peaks[kPhases][16], tallies[16];
+  constexpr int images = kPhases * kTilesM * kSteps;  // of a
+  int block = blockIdx.x;
+  char* to = reinterpret_cast<char*>(parts);
+  if (block < kTilesM * kSteps) {
+    Split<true>(reinterpret_cast<const float*>(a), block / kSteps, block % kSteps, to, scales, peaks, tallies);
+  } else {
+    block -= kTilesM * kSteps;
+    Split<false>(reinterpret_cast<const float*>(b), block / kSteps, block % kSteps, to + static_cast<size_t>(images) * kImage,
+                 scales + images, peaks, tallies);
   }
 }
 
@@ -85,6 +130,10 @@ __device__ __forceinline__ void Wait(u32 barrier, u32 parity) {
     asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
                  "selp.u32 %0, 1, 0, p;\n}\n" : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
   } while (!done);
+}
+__device__ __forceinline__ void Copy(u32 to, const char* from, u32 bar) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               :: "r"(to), "l"(from), "r"(kImage), "r"(bar) : "memory");
 }
 #define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define D16(i) D4(i), D4(i + 4), D4(i + 8), D4(i + 12)
@@ -110,10 +159,46 @@ __device__ __forceinline__ void Load(u32 (&r)[4], u32 address) {
 #define COMMIT asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
 #define AWAIT(n) asm volatile("wgmma.wait_group.sync.aligned " #n ";" ::: "memory")
 
+__device__ __forceinline__ void Store(const float (&sum)[4][32], float* out) {
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      float* p = out + q * 64 + j * 8;
+      *reinterpret_cast<float2*>(p) = make_float2(sum[q][4 * j], sum[q][4 * j + 1]);
+      *reinterpret_cast<float2*>(p + static_cast<size_t>(8) * dim::N) = make_float2(sum[q][4 * j + 2], sum[q][4 * j + 3]);
+    }
+  }
+}
+template <bool back>  // adds the sums to memory, or memory to the sums
+__device__ __forceinline__ void Combine(float (&sum)[4][32], float* out) {
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    float2 x[8], y[8];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      x[j] = *reinterpret_cast<const float2*>(out + q * 64 + j * 8);
+      y[j] = *reinterpret_cast<const float2*>(out + q * 64 + j * 8 + static_cast<size_t>(8) * dim::N);
+    }
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      x[j].x += sum[q][4 * j]; x[j].y += sum[q][4 * j + 1];
+      y[j].x += sum[q][4 * j + 2]; y[j].y += sum[q][4 * j + 3];
+      if (back) {
+        *reinterpret_cast<float2*>(out + q * 64 + j * 8) = x[j];
+        *reinterpret_cast<float2*>(out + q * 64 + j * 8 + static_cast<size_t>(8) * dim::N) = y[j];
+      } else {
+        sum[q][4 * j] = x[j].x; sum[q][4 * j + 1] = x[j].y;
+        sum[q][4 * j + 2] = y[j].x; sum[q][4 * j + 3] = y[j].y;
+      }
+    }
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(384, 1)
 product(const __half* parts, const float* scales, const tensor::a* a, const tensor::b* b, tensor::c* c) {
   extern __shared__ char raw[];
-  __shared__ float factor[2][kSteps];
+  __shared__ float factor[2][kPhases * kSteps];
   const u32 base = (static_cast<u32>(__cvta_generic_to_shared(raw)) + 1023) & ~1023u;
   const u32 full = base + kStages * kStage, empty = full + 8 * kStages;
   const int tid = threadIdx.x, group = tid >> 7, lane = tid & 31;
@@ -125,31 +210,34 @@ product(const __half* parts, const float* scales, const tensor::a* a, const tens
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async;" ::: "memory");
   }
-  const int patch = blockIdx.x / (8 * kTilesM), first = patch * 8;
-  const int width = kTilesN - first < 8 ? kTilesN - first : 8;
-  const int within = blockIdx.x - patch * 8 * kTilesM;
-  const int tileN = first + within % width, tileM = within / width;
-  const int imageA = tileM * kSteps, imageB = (kTilesM + 2 * tileN) * kSteps;
+  const int tileN = blockIdx.x % kTilesN, tileM = blockIdx.x / kTilesN;
+  constexpr int imagesA = kPhases * kTilesM * kSteps;
   int bad = 0;
-  for (int i = tid; i < kSteps; i += 384) {
-    const float p = scales[imageA + i], q = scales[imageB + i], r = scales[imageB + kSteps + i];
+  for (int i = tid; i < kPhases * kSteps; i += 384) {
+    const int phase = i / kSteps, step = i % kSteps;
+    const int at = imagesA + (phase * 2 * kTilesN + 2 * tileN) * kSteps + step;
+    const float p = scales[(phase * kTilesM + tileM) * kSteps + step], q = scales[at], r = scales[at + kSteps];
     bad |= p < 0.0f || q < 0.0f || r < 0.0f;
-    factor[0][i] = p * q;
-    factor[1][i] = p * r;
+    const float sign = phase == 3 ? -p : p;
+    factor[0][i] = sign * q;
+    factor[1][i] = sign * r;
   }
   if (__syncthreads_or(bad)) {  // some value has no good place in fp16: plain fp32
     if (tid < 256) {
-      const float* column = reinterpret_cast<const float*>(b) + tileN * 256 + tid;
-      for (int row = tileM * 128; row < tileM * 128 + 128; row += 8) {
-        const float* line = reinterpret_cast<const float*>(a) + static_cast<size_t>(row) * dim::K;
-        float s[8] = {};
-        for (int k = 0; k < dim::K; ++k) {
-          const float x = column[static_cast<size_t>(k) * dim::N];
+      for (int quadrant = 0; quadrant < 4; ++quadrant) {
+        const int n = tileN * 256 + tid + (quadrant & 1) * kHalfN, m = tileM * 128 + (quadrant >> 1) * kHalfM;
+        const float* column = reinterpret_cast<const float*>(b) + n;
+        for (int row = m; row < m + 128; row += 8) {
+          const float* line = reinterpret_cast<const float*>(a) + static_cast<size_t>(row) * dim::K;
+          float s[8] = {};
+          for (int k = 0; k < dim::K; ++k) {
+            const float x = column[static_cast<size_t>(k) * dim::N];
 #pragma unroll
-          for (int i = 0; i < 8; ++i) s[i] = fmaf(line[i * dim::K + k], x, s[i]);
+            for (int i = 0; i < 8; ++i) s[i] = fmaf(line[i * dim::K + k], x, s[i]);
+          }
+#pragma unroll
+          for (int i = 0; i < 8; ++i) c[static_cast<size_t>(row + i) * dim::N + n] = s[i];
         }
-#pragma unroll
-        for (int i = 0; i < 8; ++i) c[static_cast<size_t>(row + i) * dim::N + tileN * 256 + tid] = s[i];
       }
     }
     return;
@@ -161,16 +249,16 @@ product(const __half* parts, const float* scales, const tensor::a* a, const tens
       const char* from = reinterpret_cast<const char*>(parts);
       int slot = 0;
       u32 parity = 1;
-      for (int step = 0; step < kSteps; ++step) {
+      for (int i = 0; i < kPhases * kSteps; ++i) {
+        const int phase = i / kSteps, step = i % kSteps;
+        const char* fromA = from + static_cast<size_t>((phase * kTilesM + tileM) * kSteps + step) * kImage;
+        const char* fromB = from + static_cast<size_t>(imagesA + (phase * 2 * kTilesN + 2 * tileN) * kSteps + step) * kImage;
         Wait(empty + 8 * slot, parity);
         const u32 bar = full + 8 * slot, to = base + slot * kStage;
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(kStage) : "memory");
-#pragma unroll
-        for (int i = 0; i < 3; ++i) {
-          const int image = (i == 0 ? imageA : i == 1 ? imageB : imageB + kSteps) + step;
-          asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                       :: "r"(to + i * kImage), "l"(from + static_cast<size_t>(image) * kImage), "r"(kImage), "r"(bar) : "memory");
-        }
+        Copy(to, fromA, bar);
+        Copy(to + kImage, fromB, bar);
+        Copy(to + 2 * kImage, fromB + static_cast<size_t>(kSteps) * kImage, bar);
         if (++slot == kStages) { slot = 0; parity ^= 1; }
       }
     }
@@ -180,12 +268,12 @@ product(const __half* parts, const float* scales, const tensor::a* a, const tens
 #pragma unroll
     for (int i = 0; i < 32; ++i) { sum[0][i] = sum[1][i] = sum[2][i] = sum[3][i] = 0.0f; acc[0][i] = acc[1][i] = 0.0f; }
     const u32 line = ((group - 1) * 64 + ((tid >> 5) & 3) * 16 + (lane & 15)) * 64;
-    constexpr int kGroup = kSteps % 4 == 0 ? 4 : kSteps % 2 == 0 ? 2 : 1;  // steps without a pause
+    constexpr int kGroup = kSteps % 4 == 0 ? 4 : 1;  // steps without a pause
     u32 ah[2][2][4], al[2][2][4];  // the running batch still reads the fragments of the step before
     int slot = 0;
     u32 parity = 0;
 #pragma unroll 1
-    for (int step = 0; step < kSteps; step += kGroup) {
+    for (int step = 0; step < kPhases * kSteps; step += kGroup) {
       float f[2] = {0.0f, 0.0f}, last = 0.0f;
 #pragma unroll
       for (int g = 0; g < kGroup; ++g) {
@@ -238,17 +326,23 @@ product(const __half* parts, const float* scales, const tensor::a* a, const tens
         }
         if (++slot == kStages) { slot = 0; parity ^= 1; }
       }
-    }
-    const int row = tileM * 128 + (group - 1) * 64 + ((tid >> 5) & 3) * 16 + (lane >> 2);
-    float* out = reinterpret_cast<float*>(c) + static_cast<size_t>(row) * dim::N + tileN * 256 + (lane & 3) * 2;
+      if ((step + kGroup) % kSteps != 0) continue;
+      const int phase = step / kSteps;  // done; what a thread reads here it has written itself
+      const int row = tileM * 128 + static_cast<int>(threadIdx.x >> 5) * 16 - 64 + ((threadIdx.x & 31) >> 2);
+      float* const c11 = reinterpret_cast<float*>(c) + static_cast<size_t>(row) * dim::N + tileN * 256 + (threadIdx.x & 3) * 2;
+      float* const c12 = c11 + kHalfN;
+      float* const c21 = c11 + static_cast<size_t>(kHalfM) * dim::N;
+      float* const c22 = c21 + kHalfN;
+      if (phase == 4) {
+        Combine<true>(sum, c22);
+        Combine<false>(sum, c12);
+      } else {
+        Store(sum, phase == 0 || phase == 6 ? c11 : phase == 1 || phase == 5 ? c12 : phase == 2 ? c22 : c21);
+        if (phase == 3 || phase == 5) {
 #pragma unroll
-    for (int q = 0; q < 4; ++q) {
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        float* p = out + q * 64 + j * 8;
-        *reinterpret_cast<float2*>(p) = make_float2(sum[q][4 * j], sum[q][4 * j + 1]);
-        *reinterpret_cast<float2*>(p + static_cast<size_t>(8) * dim::N) =
-            make_float2(sum[q][4 * j + 2], sum[q][4 * j + 3]);
+          for (int i = 0; i < 32; ++i) { sum[0][i] = sum[1][i] = sum[2][i] = sum[3][i] = 0.0f; }
+          if (phase == 5) Combine<false>(sum, c11);
+        }
       }
     }
   }

@@ -1,35 +1,21 @@
-// traits: op=qr strategy=left_looking_fp16_v_tmma_warps4x2
+// traits: op=qr strategy=left_looking_branchfree_balanced_rounds
 constexpr int n = dim::n;
+constexpr int N = 512;  // the fast program's size
 constexpr unsigned kFull = 0xffffffffu;
-
-// Rows of the fast program are whole float4 (n % 4 == 0).
-__device__ __forceinline__ float4 Load4(const float* m, int r, int c) {
-  if (r < n && c < n) return *(const float4*)(m + r * n + c);
-  return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-}
-__device__ __forceinline__ void Store4(float* m, int r, int c, float4 v) {
-  if (r < n && c < n) *(float4*)(m + r * n + c) = v;
-}
 __device__ __forceinline__ float Root(float x) {
   float y;
-  asm("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 __device__ __forceinline__ float Inverse(float x) {
   float y;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-}
-
-__device__ __forceinline__ float2 Load2(const float* m, int r, int c) {
-  if (r < n && c < n) return *(const float2*)(m + r * n + c);
-  return make_float2(0.0f, 0.0f);
 }
 // Named barrier of a part of the block's warps.
 __device__ __forceinline__ void Meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
-
 struct Scratch {
   float xs[32 * 20];
   float part[2][8][32];
@@ -37,45 +23,45 @@ struct Scratch {
   float gram[32][32];
   float rtop[32][32];
   float tau[32];
+  float scale[32];
 };
-
-// One column of a panel. A thread holds rows 32 i + 4 w + rg (i < 16) of the columns 4 cg .. 4 cg + 3.
-// One block barrier: all dots with the raw pivot column, its own square included, come from one pass.
-template <int E>
-__device__ __forceinline__ void Step(float (&a)[16][4], int kk, int nc, Scratch& s, int w, int rg,
-                                     int cg) {
-  const int k = 4 * kk + E;
-  float* xs = s.xs + (4 * w + rg) * 20;
-  if (cg == kk) {
+// The next pivot column of this thread's rows; rows up to k count as zero.
+template <int E, int NI, int NA>
+__device__ __forceinline__ void Publish(const float (&a)[NA][4], int k, float* xs, int row) {
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      if (c < nc) {
-        const float first = (c == 0 && 4 * w + rg <= k) ? 0.0f : a[4 * c][E];
-        *(float4*)(xs + 4 * c) =
-            make_float4(first, a[4 * c + 1][E], a[4 * c + 2][E], a[4 * c + 3][E]);
-      }
-    }
+  for (int c = 0; c < (NI + 3) / 4; ++c) {
+    float y[4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) y[u] = 4 * c + u < NI ? a[min(4 * c + u, NI - 1)][E] : 0.0f;
+    if (c == 0 && row <= k) y[0] = 0.0f;
+    *(float4*)(xs + 4 * c) = make_float4(y[0], y[1], y[2], y[3]);
   }
-  if (w == kk && rg == E) {
-    *(float4*)&s.row[E & 1][4 * cg] = make_float4(a[0][0], a[0][1], a[0][2], a[0][3]);
-  }
+}
+// One column of a panel. A thread holds rows 32 i + 4 w + rg (i < NI) of the columns 4 cg .. 4 cg + 3.
+// One block barrier: all dots with the raw pivot column, its own square included, come from one pass.
+// The next pivot column is brought up to date and published before the rest. A finished column stays as
+// it was; its factor waits in the lane that has it in the tail (`mine`).
+template <int E, int NI, int NA>
+__device__ __forceinline__ void Step(float (&a)[NA][4], float& mine, int kk, Scratch& s, int w, int rg,
+    int cg) {
+  constexpr int F = (E + 1) & 3;
+  const int k = 4 * kk + E, row = 4 * w + rg;
+  float* xs = s.xs + row * 20;
   __syncwarp();
-  float x[16];
+  float x[(NI + 3) / 4 * 4];
   float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    if (c < nc) {
-      const float4 v = *(const float4*)(xs + 4 * c);
-      x[4 * c] = v.x;
-      x[4 * c + 1] = v.y;
-      x[4 * c + 2] = v.z;
-      x[4 * c + 3] = v.w;
+  for (int c = 0; c < (NI + 3) / 4; ++c) {
+    const float4 v = *(const float4*)(xs + 4 * c);
+    x[4 * c] = v.x;
+    x[4 * c + 1] = v.y;
+    x[4 * c + 2] = v.z;
+    x[4 * c + 3] = v.w;
+  }
 #pragma unroll
-      for (int u = 0; u < 4; ++u) {
+  for (int i = 0; i < NI; ++i) {
 #pragma unroll
-        for (int q = 0; q < 4; ++q) d[q] = fmaf(x[4 * c + u], a[4 * c + u][q], d[q]);
-      }
-    }
+    for (int q = 0; q < 4; ++q) d[q] = fmaf(x[i], a[i][q], d[q]);
   }
   const bool hi = rg & 2, lo = rg & 1;
   float k0 = hi ? d[2] : d[0], k1 = hi ? d[3] : d[1];
@@ -102,59 +88,61 @@ __device__ __forceinline__ void Step(float (&a)[16][4], int kk, int nc, Scratch&
   }
   const float z = fmaf(scale, sum, r);
   const float wj = t * z;
-  const float coef = col > k ? -wj * scale : (col == k ? scale : 0.0f);
+  const float coef = col > k ? -wj * scale : 0.0f;
   float cf[4];
 #pragma unroll
   for (int q = 0; q < 4; ++q) cf[q] = __shfl_sync(kFull, coef, 8 * q + cg);
-  if (w == 7 - kk) {
-    s.rtop[k][col] = col > k ? r - wj : beta;
-    s.gram[k][col] = z;  // v_j^T v_k for j < k
-    if (col == 0) s.tau[k] = t;
-  }
-  const bool pivot = cg == kk;
+  const int next = kk + (E == 3);
 #pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    if (c < nc) {
+  for (int i = 0; i < NI; ++i) a[i][F] = fmaf(cf[F], x[i], a[i][F]);
+  if (cg == next) Publish<F, NI>(a, k + 1, xs, row);
 #pragma unroll
-      for (int u = 0; u < 4; ++u) {
-        const int i = 4 * c + u;
+  for (int i = 0; i < NI; ++i) {
 #pragma unroll
-        for (int q = 0; q < 4; ++q) {
-          const float base = (q == E && pivot) ? 0.0f : a[i][q];
-          a[i][q] = fmaf(cf[q], x[i], base);
-        }
-      }
+    for (int q = 0; q < 4; ++q) {
+      if (q != F) a[i][q] = fmaf(cf[q], x[i], a[i][q]);
     }
   }
+  if (w == next && rg == F) {
+    *(float4*)&s.row[F & 1][4 * cg] = make_float4(a[0][0], a[0][1], a[0][2], a[0][3]);
+  }
+  if (w == 7 - kk) {
+    s.rtop[k][col] = col > k ? r - wj : beta;
+    s.gram[k][col] = z * mine;  // v_j^T v_k for j < k
+    if (col == 0) s.tau[k] = t;
+  }
+  if (col == k) mine = scale;
 }
-
-
-__device__ __forceinline__ void Factor(float (&a)[16][4], int nc, Scratch& s, int w, int rg,
-                                       int cg) {
+template <int NI, int NA>
+__device__ __forceinline__ void Factor(float (&a)[NA][4], Scratch& s, int w, int rg, int cg) {
+  if (cg == 0) Publish<0, NI>(a, 0, s.xs + (4 * w + rg) * 20, 4 * w + rg);
+  if (w == 0 && rg == 0) {
+    *(float4*)&s.row[0][4 * cg] = make_float4(a[0][0], a[0][1], a[0][2], a[0][3]);
+  }
+  float mine = 1.0f;
 #pragma unroll 1
   for (int kk = 0; kk < 8; ++kk) {
-    Step<0>(a, kk, nc, s, w, rg, cg);
-    Step<1>(a, kk, nc, s, w, rg, cg);
-    Step<2>(a, kk, nc, s, w, rg, cg);
-    Step<3>(a, kk, nc, s, w, rg, cg);
+    Step<0, NI>(a, mine, kk, s, w, rg, cg);
+    Step<1, NI>(a, mine, kk, s, w, rg, cg);
+    Step<2, NI>(a, mine, kk, s, w, rg, cg);
+    Step<3, NI>(a, mine, kk, s, w, rg, cg);
   }
+  if (w == 0) s.scale[4 * cg + rg] = mine;
   __syncthreads();
 }
-
-
 __device__ __forceinline__ unsigned Addr(const void* p) {
   return (unsigned)__cvta_generic_to_shared(p);
 }
 __device__ __forceinline__ void Ldsm(unsigned (&r)[4], unsigned p) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
+      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
 }
 __device__ __forceinline__ void LdsmT(unsigned (&r)[4], unsigned p) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
+      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(p));
 }
 __device__ __forceinline__ void Mma(float& d0, float& d1, float& d2, float& d3,
-                                    const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
       "{%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
@@ -164,6 +152,10 @@ __device__ __forceinline__ unsigned Pack(float x, float y) {
   unsigned r;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x));
   return r;
+}
+__device__ __forceinline__ void GridWait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void GridGo() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 __device__ __forceinline__ void Copy16(unsigned dst, const void* src) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
@@ -175,7 +167,6 @@ __device__ __forceinline__ unsigned Low(float x, float y, unsigned hi) {
       : "=f"(hx), "=f"(hy) : "r"(hi));
   return Pack(x - hx, y - hy);
 }
-
 // Rows of 128 bytes (32 halves, high parts and low parts, or 32 floats), pieces swapped by row & 7.
 __device__ __forceinline__ int At(int row, int piece) {
   return row * 128 + ((piece ^ (row & 7)) << 4);
@@ -184,34 +175,24 @@ __device__ __forceinline__ int At(int row, int piece) {
 __device__ __forceinline__ int AtV(int row, int piece) {
   return row * 64 + ((piece ^ ((row >> 1) & 3)) << 4);
 }
-
 // Strip of 32 columns as C^T. Warp (r, m) has the tiles r + 4 s of 16 rows and the columns 16 m .. 16 m + 15:
 // c[s][2 rr + q] is row 2 t + (rr & 1) + 8 (rr >> 1) of the tile and column 16 m + 2 g + q.
 // W^T = C^T V, this warp's rows of V and columns of C; row 16 m + g + 8 q of W'^T is column 16 m + 2 g + q.
-__device__ __forceinline__ void Product1(const float (&c)[8][8], unsigned vs, int first, int kt,
-                                         float* wp, int r, int m, int lane) {
+// Slots S0 .. 7, the first only if `live`.
+template <int S0>
+__device__ __forceinline__ void Product1(const float (&c)[8][8], unsigned vs, bool live, float* wp, int r,
+    int m, int lane) {
   const int g = lane >> 2, t = lane & 3;
   float acc[4][4] = {};
-  const unsigned base0 = vs + AtV(lane & 15, lane >> 4);
-  const unsigned base1 = vs + AtV(lane & 15, 2 + (lane >> 4));
+  const unsigned p0 = vs + r * 1024 + AtV(lane & 15, lane >> 4), p1 = p0 ^ 32;
 #pragma unroll
-  for (int s = 0; s < 8; ++s) {
-    const int tile = r + 4 * s;
-    if (tile >= first && tile < kt) {
+  for (int s = S0; s < 8; ++s) {
+    if (s > S0 || live) {
       unsigned b0[4], b1[4];
-      LdsmT(b0, base0 + tile * 1024);
-      LdsmT(b1, base1 + tile * 1024);
+      LdsmT(b0, p0 + s * 4096);
+      LdsmT(b1, p1 + s * 4096);
       const unsigned a[4] = {Pack(c[s][0], c[s][2]), Pack(c[s][1], c[s][3]),
-                             Pack(c[s][4], c[s][6]), Pack(c[s][5], c[s][7])};
-      const unsigned l[4] = {Low(c[s][0], c[s][2], a[0]), Low(c[s][1], c[s][3], a[1]),
-                             Low(c[s][4], c[s][6], a[2]), Low(c[s][5], c[s][7], a[3])};
-#pragma unroll
-      for (int u = 0; u < 2; ++u) {
-        float(&d)[4] = acc[u];
-        float(&e)[4] = acc[2 + u];
-        Mma(d[0], d[1], d[2], d[3], l, b0[2 * u], b0[2 * u + 1]);
-        Mma(e[0], e[1], e[2], e[3], l, b1[2 * u], b1[2 * u + 1]);
-      }
+          Pack(c[s][4], c[s][6]), Pack(c[s][5], c[s][7])};
 #pragma unroll
       for (int u = 0; u < 2; ++u) {
         float(&d)[4] = acc[u];
@@ -267,63 +248,10 @@ __device__ __forceinline__ void MakeT(const Scratch& s, float* tm, float* mm, in
   tm[i * 32 + 16 + k] = o;
   __syncthreads();
 }
-
-
-// For sizes outside (256, 512]: column after column in memory, a block a matrix.
-__device__ float BlockSum(float value, float* parts) {
-  for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(kFull, value, d);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-  __syncthreads();
-  float sum = 0;
-  for (int i = 0; i < 8; ++i) sum += parts[i];
-  return sum;
-}
-
-extern "C" __global__ void qr_simple(const float* a, float* h, float* tau) {
-  __shared__ float parts[8];
-  a += (size_t)blockIdx.x * n * n;
-  h += (size_t)blockIdx.x * n * n;
-  tau += (size_t)blockIdx.x * n;
-  for (int i = threadIdx.x; i < n * n; i += 256) h[i] = a[i];
-  __syncthreads();
-  for (int k = 0; k < n; ++k) {
-    float sq = 0;
-    for (int i = k + 1 + threadIdx.x; i < n; i += 256) sq += h[i * n + k] * h[i * n + k];
-    sq = BlockSum(sq, parts);
-    float t = 0;
-    if (sq != 0) {
-      const float alpha = h[k * n + k];
-      const float beta = -copysignf(sqrtf(alpha * alpha + sq), alpha);
-      const float scale = 1.0f / (alpha - beta);
-      float vtv = 0;
-      for (int i = k + 1 + threadIdx.x; i < n; i += 256) {
-        const float v = h[i * n + k] * scale;
-        h[i * n + k] = v;
-        vtv += v * v;
-      }
-      t = 2.0f / (1.0f + BlockSum(vtv, parts));
-      if (threadIdx.x == 0) h[k * n + k] = beta;
-    }
-    if (threadIdx.x == 0) tau[k] = t;
-    __syncthreads();
-    if (t == 0) continue;
-    for (int j = k + 1 + threadIdx.x; j < n; j += 256) {
-      float sum = h[k * n + j];
-      for (int i = k + 1; i < n; ++i) sum += h[i * n + k] * h[i * n + j];
-      sum *= t;
-      h[k * n + j] -= sum;
-      for (int i = k + 1; i < n; ++i) h[i * n + j] -= sum * h[i * n + k];
-    }
-    __syncthreads();
-  }
-}
-
 // The panel's columns, each scaled by the power of two that brings its largest entry below 1 (p > 0);
 // the way back is left in cinv.
-__device__ __forceinline__ void LoadStrip(float (&c)[8][8], const float* src, int cb, int kt,
-                                          bool scaled, float* cm, float* cinv, int r, int m,
-                                          int lane) {
+__device__ __forceinline__ void LoadStrip(float (&c)[8][8], const float* src, int cb, bool scaled,
+    float* cm, float* cinv, int r, int m, int lane) {
   const int col = 16 * m + 2 * (lane >> 2);
   float x0 = 0.0f, x1 = 0.0f;
 #pragma unroll
@@ -331,8 +259,7 @@ __device__ __forceinline__ void LoadStrip(float (&c)[8][8], const float* src, in
     const int tile = r + 4 * s;
 #pragma unroll
     for (int rr = 0; rr < 4; ++rr) {
-      float2 v = make_float2(0.0f, 0.0f);
-      if (tile < kt) v = Load2(src, 16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1), cb + col);
+      const float2 v = *(const float2*)(src + (16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1)) * N + cb + col);
       c[s][2 * rr] = v.x;
       c[s][2 * rr + 1] = v.y;
     }
@@ -367,7 +294,6 @@ __device__ __forceinline__ void LoadStrip(float (&c)[8][8], const float* src, in
     }
   }
 }
-
 // Minus the sum of the four row groups' parts.
 __device__ __forceinline__ void Reduce(const float* wp, unsigned char* wb, int tid) {
   const int r = tid >> 3, v = tid & 7;
@@ -385,12 +311,30 @@ __device__ __forceinline__ void Reduce(const float* wp, unsigned char* wb, int t
   const int at = At(r, v >> 1) + (v & 1) * 8;
   *(uint2*)(wb + at) = hi;
   *(uint2*)(wb + (at ^ 64)) = make_uint2(Low(o[0], o[1], hi.x), Low(o[2], o[3], hi.y));
-
 }
-
-// C^T += (-W'^T) V^T, W' in two terms, this warp's tiles and columns.
-__device__ __forceinline__ void Product2(float (&c)[8][8], unsigned wb, unsigned vs, int first,
-                                         int kt, int r, int m, int lane) {
+// C^T += (-W'^T) V^T, W' in two terms, slots S0 .. 7, the first only if `live`; two slots together.
+__device__ __forceinline__ void Slot2(float (&c)[8][8], int s, int ns, unsigned from, const unsigned (&wh)[2][4],
+    const unsigned (&wl)[2][4]) {
+  unsigned b[4][4];
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    if (v < 2 * ns) Ldsm(b[v], from + (s + (v >> 1)) * 4096 + (v & 1) * 512);
+  }
+#pragma unroll
+  for (int x = 0; x < 4; ++x) {
+#pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      if (v < 2 * ns) {
+        float(&d)[8] = c[s + (v >> 1) < 8 ? s + (v >> 1) : 7];
+        const int u = 4 * (v & 1), k = x >> 1;
+        Mma(d[u], d[u + 2], d[u + 1], d[u + 3], x & 1 ? wh[k] : wl[k], b[v][2 * k], b[v][2 * k + 1]);
+      }
+    }
+  }
+}
+template <int S0>
+__device__ __forceinline__ void Product2(float (&c)[8][8], unsigned wb, unsigned vs, bool live, int r, int m,
+    int lane) {
   unsigned wh[2][4], wl[2][4];
 #pragma unroll
   for (int ks = 0; ks < 2; ++ks) {
@@ -398,36 +342,16 @@ __device__ __forceinline__ void Product2(float (&c)[8][8], unsigned wb, unsigned
     Ldsm(wh[ks], wb + o);
     Ldsm(wl[ks], wb + (o ^ 64));
   }
-  const unsigned base = vs + AtV(lane & 7, lane >> 3);
+  const unsigned from = vs + r * 1024 + AtV(lane & 7, lane >> 3);
+  if (live) Slot2(c, S0, 1, from, wh, wl);
 #pragma unroll
-  for (int s = 0; s < 8; ++s) {
-    const int tile = r + 4 * s;
-    if (tile >= first && tile < kt) {
-      unsigned b[2][4];
-      Ldsm(b[0], base + tile * 1024);
-      Ldsm(b[1], base + tile * 1024 + 512);
-#pragma unroll
-      for (int ks = 0; ks < 2; ++ks) {
-#pragma unroll
-        for (int u = 0; u < 2; ++u) {
-          Mma(c[s][4 * u], c[s][4 * u + 2], c[s][4 * u + 1], c[s][4 * u + 3], wl[ks],
-              b[u][2 * ks], b[u][2 * ks + 1]);
-        }
-#pragma unroll
-        for (int u = 0; u < 2; ++u) {
-          Mma(c[s][4 * u], c[s][4 * u + 2], c[s][4 * u + 1], c[s][4 * u + 3], wh[ks],
-              b[u][2 * ks], b[u][2 * ks + 1]);
-        }
-      }
-    }
-  }
+  for (int s = S0 + 1; s < 8; s += 2) Slot2(c, s, s < 7 ? 2 : 1, from, wh, wl);
 }
-
-constexpr int kPanels = (n + 31) / 32;
-
+constexpr int kPanels = N / 32;
+constexpr int kImage = N * 64;
 // A panel's V, of 8 rows of each of this warp's tiles, and its T in fragments (all threads): one commit group.
 __device__ __forceinline__ void Fetch(unsigned dst, unsigned tdst, const unsigned char* image,
-                                      const unsigned char* timage, int first, int r, int m, int lane) {
+    const unsigned char* timage, int first, int r, int m, int lane) {
   const int o = 512 * m + lane * 16;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
@@ -437,10 +361,9 @@ __device__ __forceinline__ void Fetch(unsigned dst, unsigned tdst, const unsigne
   if (first < 2 * kPanels) Copy16(tdst + threadIdx.x * 16, timage + threadIdx.x * 16);
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-
 // -W'^T = (-W^T) T, one 16 x 8 tile a warp, three terms; in and out in two terms.
 __device__ __forceinline__ void ApplyT(unsigned wb, unsigned char* wt, const unsigned char* ts, int w,
-                                       int lane) {
+    int lane) {
   const int mt = w >> 2, nt = w & 3;
   const uint4 x = *(const uint4*)(ts + nt * 1024 + lane * 16);
   const uint4 y = *(const uint4*)(ts + nt * 1024 + 512 + lane * 16);
@@ -465,9 +388,25 @@ __device__ __forceinline__ void ApplyT(unsigned wb, unsigned char* wt, const uns
   *(unsigned*)(wt + at + 1024) = h1;
   *(unsigned*)(wt + ((at + 1024) ^ 64)) = Low(d[2], d[3], h1);
 }
-
+// The pair with the reflectors of panel q, whose rows begin in slot S0 (q odd: in its second half).
+template <int S0>
+__device__ __forceinline__ void Pair(float (&c)[8][8], unsigned char* smem, int q, int w, int lane) {
+  float* const wp = (float*)(smem + 65536);
+  unsigned char* const wb = smem + 98304;
+  unsigned char* const wt = smem + 102400;
+  const int tid = threadIdx.x, r = w >> 1, m = w & 1;
+  const unsigned now = Addr(smem) + 32768 * (q & 1);
+  const bool live = !(q & 1) || r > 1;
+  Product1<S0>(c, now, live, wp, r, m, lane);
+  __syncthreads();
+  Reduce(wp, wb, tid);
+  __syncthreads();
+  ApplyT(Addr(wb), wt, smem + 106496 + 4096 * (q & 1), w, lane);
+  __syncthreads();
+  Product2<S0>(c, Addr(wt), now, live, r, m, lane);
+}
 extern "C" __global__ void __launch_bounds__(256, 2)
-qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned char* timages) {
+qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned char* timages, int b0) {
   // Two buffers of V (together the place of the panel in fp32), parts, W, W', two buffers of T.
   extern __shared__ __align__(1024) unsigned char smem[];
   float* const wp = (float*)(smem + 65536);
@@ -479,37 +418,40 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
   Scratch& s = *(Scratch*)wp;
   const int tid = threadIdx.x, w = tid >> 5, lane = tid & 31, rg = lane >> 3, cg = lane & 7;
   const int wr = w >> 1, wm = w & 1;  // rows and columns of the products
-  constexpr int kt = 2 * kPanels, kNone = 1 << 20;
-  constexpr int kImage = kPanels * 32 * 64;
+  constexpr int kNone = 1 << 20;
+  if (n != N) return;
   const unsigned vs = Addr(smem);
-  a_in += (size_t)blockIdx.x * n * n;
-  h += (size_t)blockIdx.x * n * n;
-  tau += (size_t)blockIdx.x * n;
-  images += (size_t)blockIdx.x * kPanels * kImage;
-  timages += (size_t)blockIdx.x * kPanels * 4096;
-
+  const size_t block = blockIdx.x + b0;
+  a_in += block * N * N;
+  h += block * N * N;
+  tau += block * N;
+  images += block * kPanels * kImage;
+  timages += block * kPanels * 4096;
+  GridGo();
 #pragma unroll 1
   for (int p = 0; p < kPanels; ++p) {
     const int j0 = 32 * p;
     {
       float c[8][8];
       const int col = 16 * wm + 2 * (lane >> 2);
-      LoadStrip(c, a_in, j0, kt, p > 0, cm, cinv, wr, wm, lane);
+      LoadStrip(c, a_in, j0, p > 0, cm, cinv, wr, wm, lane);
 #pragma unroll 1
       for (int q = 0; q < p; ++q) {
-        const unsigned now = vs + 32768 * (q & 1);
         const int first = q + 1 < p ? 2 * q + 2 : kNone;
         asm volatile("cp.async.wait_group 0;" ::: "memory");
         Meet(1 + wr, 64);  // both warps of these tiles: V is there, the other buffer has been used
         Fetch(vs + 32768 * ((q + 1) & 1), Addr(ts) + 4096 * ((q + 1) & 1), images + (q + 1) * kImage,
-              timages + (q + 1) * 4096, first, wr, wm, lane);
-        Product1(c, now, 2 * q, kt, wp, wr, wm, lane);
-        __syncthreads();
-        Reduce(wp, wb, tid);
-        __syncthreads();
-        ApplyT(Addr(wb), wt, ts + 4096 * (q & 1), w, lane);
-        __syncthreads();
-        Product2(c, Addr(wt), now, 2 * q, kt, wr, wm, lane);
+            timages + (q + 1) * 4096, first, wr, wm, lane);
+        switch (q >> 1) {
+          case 0: Pair<0>(c, smem, q, w, lane); break;
+          case 1: Pair<1>(c, smem, q, w, lane); break;
+          case 2: Pair<2>(c, smem, q, w, lane); break;
+          case 3: Pair<3>(c, smem, q, w, lane); break;
+          case 4: Pair<4>(c, smem, q, w, lane); break;
+          case 5: Pair<5>(c, smem, q, w, lane); break;
+          case 6: Pair<6>(c, smem, q, w, lane); break;
+          default: Pair<7>(c, smem, q, w, lane);
+        }
       }
       __syncthreads();  // both buffers become the panel's place
       float2 b = make_float2(1.0f, 1.0f);
@@ -517,16 +459,14 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const int tile = wr + 4 * i;
-        if (tile < kt) {
 #pragma unroll
-          for (int rr = 0; rr < 4; ++rr) {
-            const int r = 16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1);
-            const float2 v = make_float2(c[i][2 * rr] * b.x, c[i][2 * rr + 1] * b.y);
-            if (tile < 2 * p) {
-              if (j0 + col < n) *(float2*)(h + r * n + j0 + col) = v;
-            } else {
-              *(float2*)(smem + At(r, col >> 2) + 4 * (col & 2)) = v;
-            }
+        for (int rr = 0; rr < 4; ++rr) {
+          const int r = 16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1);
+          const float2 v = make_float2(c[i][2 * rr] * b.x, c[i][2 * rr + 1] * b.y);
+          if (tile < 2 * p) {
+            *(float2*)(h + r * N + j0 + col) = v;
+          } else {
+            *(float2*)(smem + At(r, col >> 2) + 4 * (col & 2)) = v;
           }
         }
       }
@@ -543,26 +483,34 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
       a[i][2] = v.z;
       a[i][3] = v.w;
     }
-    Factor(a, nc, s, w, rg, cg);
+    switch (nc) {
+      case 4: Factor<16>(a, s, w, rg, cg); break;
+      case 3: Factor<12>(a, s, w, rg, cg); break;
+      case 2: Factor<8>(a, s, w, rg, cg); break;
+      default: Factor<4>(a, s, w, rg, cg);
+    }
+    const float4 f = *(const float4*)&s.scale[4 * cg];
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       if (i < ni) {
         const int r = 32 * i + 4 * w + rg;
-        float v[4] = {a[i][0], a[i][1], a[i][2], a[i][3]};
+        float v[4] = {a[i][0] * f.x, a[i][1] * f.y, a[i][2] * f.z, a[i][3] * f.w};
         float o[4] = {v[0], v[1], v[2], v[3]};
         if (i == 0) {
 #pragma unroll
           for (int q = 0; q < 4; ++q) {
-            if (4 * cg + q >= r) o[q] = s.rtop[r][4 * cg + q];
-            if (4 * cg + q == r) v[q] = 1.0f;
+            if (4 * cg + q >= r) {
+              o[q] = s.rtop[r][4 * cg + q];
+              v[q] = 4 * cg + q == r ? 1.0f : 0.0f;
+            }
           }
         }
-        Store4(h, j0 + r, j0 + 4 * cg, make_float4(o[0], o[1], o[2], o[3]));
+        *(float4*)(h + (j0 + r) * N + j0 + 4 * cg) = make_float4(o[0], o[1], o[2], o[3]);
         *(uint2*)(images + p * kImage + AtV(j0 + r, cg >> 1) + (cg & 1) * 8) =
             make_uint2(Pack(v[0], v[1]), Pack(v[2], v[3]));
       }
     }
-    if (tid < 32 && j0 + tid < n) tau[j0 + tid] = s.tau[tid];
+    if (tid < 32) tau[j0 + tid] = s.tau[tid];
     if (p + 1 == kPanels) break;
     MakeT(s, wp + 4096, wp + 5120, tid);
     if (tid < 128) {  // T as the fragments of 4 tiles of 8 columns
@@ -579,5 +527,52 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
     }
     __syncthreads();  // V and T can be read from now on
     Fetch(vs, Addr(ts), images, timages, 0, wr, wm, lane);
+  }
+  if (b0) GridWait();  // the first launch has ended, too
+}
+// For the other sizes: column after column in memory, a block a matrix.
+__device__ float BlockSum(float value, float* parts) {
+  for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(kFull, value, d);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+  __syncthreads();
+  float sum = 0;
+  for (int i = 0; i < 8; ++i) sum += parts[i];
+  return sum;
+}
+extern "C" __global__ void qr_simple(const float* a, float* h, float* tau) {
+  __shared__ float parts[8];
+  const int tid = threadIdx.x;
+  a += (size_t)blockIdx.x * n * n;
+  h += (size_t)blockIdx.x * n * n;
+  tau += (size_t)blockIdx.x * n;
+  for (int i = tid; i < n * n; i += 256) h[i] = a[i];
+  __syncthreads();
+  for (int k = 0; k < n; ++k) {
+    float sq = 0, t = 0, vtv = 0;
+    for (int i = k + 1 + tid; i < n; i += 256) sq += h[i * n + k] * h[i * n + k];
+    sq = BlockSum(sq, parts);
+    if (sq != 0) {
+      const float alpha = h[k * n + k];
+      const float beta = -copysignf(sqrtf(alpha * alpha + sq), alpha);
+      const float scale = 1.0f / (alpha - beta);
+      for (int i = k + 1 + tid; i < n; i += 256) {
+        const float v = h[i * n + k] * scale;
+        h[i * n + k] = v;
+        vtv += v * v;
+      }
+      t = 2.0f / (1.0f + BlockSum(vtv, parts));
+      if (tid == 0) h[k * n + k] = beta;
+    }
+    if (tid == 0) tau[k] = t;
+    __syncthreads();
+    for (int j = k + 1 + tid; j < n && t != 0; j += 256) {
+      float sum = h[k * n + j];
+      for (int i = k + 1; i < n; ++i) sum += h[i * n + k] * h[i * n + j];
+      sum *= t;
+      h[k * n + j] -= sum;
+      for (int i = k + 1; i < n; ++i) h[i * n + j] -= sum * h[i * n + k];
+    }
+    __syncthreads();
   }
 }

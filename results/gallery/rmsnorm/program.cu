@@ -39,14 +39,11 @@ __device__ __forceinline__ float WarpSum(float v) {
 }
 __device__ __forceinline__ float Scale(float squares) { return 1.0f / sqrtf(squares / dim::N + scalar::eps); }
 
+
+// Policies of L2: x is read once, y is wanted in L2 rather than x.
 __device__ __forceinline__ unsigned long long EvictFirst() {
   unsigned long long policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-__device__ __forceinline__ unsigned long long EvictLast() {
-  unsigned long long policy;
-  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
 __device__ __forceinline__ uint4 LoadOnce(const uint4* p, unsigned long long policy) {
@@ -56,49 +53,59 @@ __device__ __forceinline__ uint4 LoadOnce(const uint4* p, unsigned long long pol
                : "l"(p), "l"(policy));
   return v;
 }
-__device__ __forceinline__ void StoreHint(uint4* p, uint4 v, unsigned long long policy) {
-  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "r"(v.x), "r"(v.y),
-               "r"(v.z), "r"(v.w), "l"(policy)
-               : "memory");
+
+// A row of any length by a block of K threads, scalar accesses.
+template <int K>
+__device__ __forceinline__ void ScalarRow(const T* row, const T* weight, T* out, float* part) {
+  const int t = threadIdx.x;
+  float s = 0.0f;
+  for (int j = t; j < dim::N; j += K) {
+    const float f = static_cast<float>(row[j]);
+    s = fmaf(f, f, s);
+  }
+  s = WarpSum(s);
+  if ((t & 31) == 0) part[t >> 5] = s;
+  __syncthreads();
+  s = 0.0f;
+#pragma unroll
+  for (int k = 0; k < K / 32; ++k) s += part[k];
+  const float scale = Scale(s);
+  for (int j = t; j < dim::N; j += K) {
+    out[j] = static_cast<T>(static_cast<float>(row[j]) * scale * static_cast<float>(weight[j]));
+  }
 }
 
-extern "C" __global__ void __launch_bounds__(128, 3) rmsnorm(const tensor::x* x, const tensor::weight* weight, tensor::y* y) {
-  const int lane = threadIdx.x & 31, i = blockIdx.x * 4 + (threadIdx.x >> 5);
-  if (i >= dim::M) return;
-  const T* row = x + static_cast<long long>(i) * dim::N;
-  T* to = y + static_cast<long long>(i) * dim::N;
-  if constexpr (dim::N % 256 == 0 && dim::N <= 8192) {
-    constexpr int kV = dim::N >= 256 ? (dim::N <= 8192 ? dim::N / 256 : 1) : 1;
-    const uint4* in = reinterpret_cast<const uint4*>(row) + lane;
-    const uint4* w4 = reinterpret_cast<const uint4*>(weight) + lane;
-    uint4* out = reinterpret_cast<uint4*>(to) + lane;
-    constexpr int kKept = 36000000 / (dim::N * 2);  // rows whose output stays in L2
+constexpr int kThreads = 512, kWarps = kThreads / 32;
+constexpr bool kFast = dim::N % (kThreads * 8) == 0 && dim::N <= 8192;
+constexpr int kV = kFast ? dim::N / (kThreads * 8) : 1;  // packs of 16 bytes per thread
+
+extern "C" __global__ void __launch_bounds__(kThreads, 4) rmsnorm(const tensor::x* x, const tensor::weight* weight, tensor::y* y) {
+  __shared__ float part[kWarps];
+  const int t = threadIdx.x, lane = t & 31;
+  const long long start = static_cast<long long>(blockIdx.x) * dim::N;
+  if constexpr (kFast) {
+    const uint4* in = reinterpret_cast<const uint4*>(x + start) + t;
+    const uint4* w4 = reinterpret_cast<const uint4*>(weight) + t;
+    uint4* out = reinterpret_cast<uint4*>(y + start) + t;
     const unsigned long long once = EvictFirst();
-    const unsigned long long how = i >= dim::M - kKept ? EvictLast() : once;
-    uint4 v[kV];
+    uint4 v[kV], w[kV];
 #pragma unroll
-    for (int k = 0; k < kV; ++k) v[k] = LoadOnce(in + k * 32, once);
-    float a = 0.0f, b = 0.0f;
+    for (int k = 0; k < kV; ++k) v[k] = LoadOnce(in + k * kThreads, once);
 #pragma unroll
-    for (int k = 0; k < kV; ++k) {
-      if (k & 1) {
-        a += Squares(v[k]);
-      } else {
-        b += Squares(v[k]);
-      }
-    }
-    const float scale = Scale(WarpSum(a + b));
-#pragma unroll
-    for (int k = 0; k < kV; ++k) StoreHint(out + k * 32, Scaled(v[k], __ldg(w4 + k * 32), scale), how);
-  } else {
+    for (int k = 0; k < kV; ++k) w[k] = __ldg(w4 + k * kThreads);
     float s = 0.0f;
-    for (int j = lane; j < dim::N; j += 32) {
-      const float f = static_cast<float>(row[j]);
-      s = fmaf(f, f, s);
-    }
-    const float scale = Scale(WarpSum(s));
-    for (int j = lane; j < dim::N; j += 32) {
-      to[j] = static_cast<T>(static_cast<float>(row[j]) * scale * static_cast<float>(weight[j]));
-    }
+#pragma unroll
+    for (int k = 0; k < kV; ++k) s += Squares(v[k]);
+    s = WarpSum(s);
+    if (lane == 0) part[t >> 5] = s;
+    __syncthreads();
+    s = part[lane & (kWarps - 1)];
+#pragma unroll
+    for (int o = kWarps / 2; o > 0; o >>= 1) s += __shfl_xor_sync(0xffffffffu, s, o);
+    const float scale = Scale(s);
+#pragma unroll
+    for (int k = 0; k < kV; ++k) out[k * kThreads] = Scaled(v[k], w[k], scale);
+  } else {
+    ScalarRow<kThreads>(x + start, weight, y + start, part);
   }
 }
