@@ -261,10 +261,13 @@ std::string DescribeDevice(const DeviceFacts& d) {
       "once; shared memory has 32 banks of 4 bytes\n";
   if (d.modelled) return text + "times: modelled from an emulation of the compiled kernel";
   return text +
-         "times: measured on the device, with a cold L2: twice its size has just been written, so it "
-         "is full of foreign dirty lines, and what the program leaves dirty in it at its end is not "
+         "times: measured on the device, with a cold L2: twice its size has just been written, so "
+         "it "
+         "is full of foreign dirty lines, and what the program leaves dirty in it at its end is "
+         "not "
          "waited for\n"
-         "what launches cost: each further one 1 to 2 us of idle device between them, about 1 where "
+         "what launches cost: each further one 1 to 2 us of idle device between them, about 1 "
+         "where "
          "it is dependent and short, about 1 for each workspace that is cleared";
 }
 

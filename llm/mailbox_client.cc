@@ -64,9 +64,10 @@ std::string PromptText(int number, const Request& request, const std::string& ha
       "    {}\n\n",
       Stem(number), FormOf(request.role), kEndOfReply);
   if (request.seed != 0) {
-    text +=
-        fmt::format("Sample {}: other samples of the same prompt should differ from this one in what the prompt leaves open.\n\n",
-                    request.seed);
+    text += fmt::format(
+        "Sample {}: other samples of the same prompt should differ from this one in what the "
+        "prompt leaves open.\n\n",
+        request.seed);
   }
   for (const Message& message : request.messages) {
     const char* author = message.author == Message::Author::kSystem      ? "system"
