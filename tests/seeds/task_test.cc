@@ -235,7 +235,8 @@ TEST(Tasks, CheckCasesStaySmallEnoughForTheEmulator) {
     const Task task = Load(name);
     for (const Case& c : task.cases) {
       if (c.role == CaseRole::kScored || c.role == CaseRole::kExtra) continue;
-      EXPECT_LE(c.flops, 1e7) << name << " " << c.name;
+      // A fifth of a second there at most: qr's n = 320.
+      EXPECT_LE(c.flops, 5e7) << name << " " << c.name;
       EXPECT_LE(c.min_bytes.value, std::int64_t{4} << 20) << name << " " << c.name;
     }
   }
