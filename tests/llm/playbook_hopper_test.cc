@@ -17,10 +17,9 @@
 
 #include "base/files.h"
 #include "base/share.h"
-#include "codegen/compile_farm.h"
 #include "codegen/program.h"
-#include "llm/playbook/catalogue.h"
 #include "seeds/task.h"
+#include "tests/llm/playbook_fixture.h"
 
 namespace grove::llm::playbook {
 namespace {
@@ -33,44 +32,16 @@ struct Tested {
 };
 void PrintTo(const Tested& program, std::ostream* out) { *out << program.traits; }
 
-class PlaybookHopper : public ::testing::TestWithParam<Tested> {
- protected:
-  static void SetUpTestSuite() {
-    auto loaded = Catalogue::Load(ShareFolder("playbook"));
-    ASSERT_TRUE(loaded) << loaded.error().message;
-    catalogue_ = std::make_unique<Catalogue>(std::move(*loaded));
-    codegen::FarmOptions options;
-    options.deadline = std::chrono::minutes(5);  // a busy machine is no failure of the playbook
-    auto farm = codegen::MakeCompileFarm(options);
-    ASSERT_TRUE(farm) << farm.error().message;
-    farm_ = std::move(*farm);
-  }
-  static void TearDownTestSuite() {
-    farm_.reset();
-    catalogue_.reset();
-  }
-
-  static std::unique_ptr<Catalogue> catalogue_;
-  static std::unique_ptr<codegen::Compiler> farm_;
-};
-std::unique_ptr<Catalogue> PlaybookHopper::catalogue_;
-std::unique_ptr<codegen::Compiler> PlaybookHopper::farm_;
+class PlaybookHopper : public PlaybookSuite, public ::testing::WithParamInterface<Tested> {};
 
 TEST_P(PlaybookHopper, IsCompiledWithoutSpillsAndItsPlanHolds) {
-  const Traits asked = TraitsOf(fmt::format("// traits: {}\n", GetParam().traits), "");
-  const auto traits = catalogue_->Complete(asked);
-  ASSERT_TRUE(traits) << traits.error().message;
-  for (const auto& [name, value] : asked) {
-    ASSERT_TRUE(traits->contains(name)) << "no template knows " << name;
-  }
-  const auto text = catalogue_->Render(*traits, {});
-  ASSERT_TRUE(text) << text.error().message;
-  const auto program = codegen::MakeProgram(text->source, text->plan);
-  ASSERT_TRUE(program) << program.error().message;
+  const auto made = ProgramOf(GetParam().traits);
+  ASSERT_TRUE(made) << made.error().message;
+  const codegen::KernelProgram& program = made->program;
   if (const char* folder = std::getenv("GROVE_PLAYBOOK_OUT")) {
     const std::filesystem::path base = std::filesystem::path(folder) / GetParam().name;
-    ASSERT_TRUE(WriteFileAtomic(base.string() + ".cu", text->source));
-    ASSERT_TRUE(WriteFileAtomic(base.string() + ".json", text->plan));
+    ASSERT_TRUE(WriteFileAtomic(base.string() + ".cu", program.source));
+    ASSERT_TRUE(WriteFileAtomic(base.string() + ".json", program.plan_json));
   }
 
   const auto whole = seeds::LoadTask(ShareFolder("tasks"), GetParam().task);
@@ -79,12 +50,12 @@ TEST_P(PlaybookHopper, IsCompiledWithoutSpillsAndItsPlanHolds) {
   ASSERT_TRUE(task) << task.error().message;
   std::set<std::string> seen;
   for (const seeds::Case& c : task->cases) {
-    const auto plan = codegen::ResolvePlan(program->plan, c, {});
+    const auto plan = codegen::ResolvePlan(program.plan, c, {});
     ASSERT_TRUE(plan) << c.name << ": " << plan.error().message;
     const std::vector<std::string>& wanted = GetParam().cases;
     if (std::find(wanted.begin(), wanted.end(), c.name) == wanted.end()) continue;
     seen.insert(c.name);
-    const auto compiled = farm_->Compile({codegen::Prelude(c) + program->source, "sm_90a", {}});
+    const auto compiled = farm_->Compile({codegen::Prelude(c) + program.source, "sm_90a", {}});
     ASSERT_TRUE(compiled) << compiled.error().message;
     ASSERT_TRUE((*compiled)->ok()) << c.name << ": " << (*compiled)->log;
     // ptxas warns when it gives up on keeping products under way.

@@ -9,11 +9,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/share.h"
-#include "codegen/compile_farm.h"
 #include "codegen/program.h"
 #include "eval/emulator/emulator.h"
-#include "llm/playbook/catalogue.h"
+#include "tests/llm/playbook_fixture.h"
 
 namespace grove::llm::playbook {
 namespace {
@@ -134,40 +132,20 @@ std::vector<double> Expected(const std::string& op, const seeds::Case& c,
   return out;
 }
 
-class PlaybookKernels : public ::testing::Test {
+class PlaybookKernels : public PlaybookSuite {
  protected:
-  static void SetUpTestSuite() {
-    auto loaded = Catalogue::Load(ShareFolder("playbook"));
-    ASSERT_TRUE(loaded) << loaded.error().message;
-    catalogue_ = std::make_unique<Catalogue>(std::move(*loaded));
-    if (!codegen::FindToolkit()) return;
-    codegen::FarmOptions options;
-    options.deadline = std::chrono::minutes(5);  // a busy machine is no failure of the playbook
-    auto farm = codegen::MakeCompileFarm(options);
-    ASSERT_TRUE(farm) << farm.error().message;
-    compiler_ = std::move(*farm);
-  }
-  static void TearDownTestSuite() {
-    compiler_.reset();
-    catalogue_.reset();
-  }
-  void SetUp() override {
-    if (!compiler_) GTEST_SKIP() << "no NVRTC on this machine";
-  }
-
   // Worst relative L2 error of a row, or a message of what went wrong on the way.
   static tl::expected<double, std::string> Run(const Traits& traits, const Shape& shape) {
     const auto bad = [](std::string text) { return tl::unexpected<std::string>(std::move(text)); };
     const std::string& op = traits.at("op");
-    const auto text = catalogue_->Render(traits, {});
-    if (!text) return bad(text.error().message);
-    const auto program = codegen::MakeProgram(text->source, text->plan);
-    if (!program) return bad(program.error().message);
+    const auto made = ProgramOf(traits);
+    if (!made) return bad(made.error().message);
+    const codegen::KernelProgram& program = made->program;
     const seeds::Case c = MakeCase(op, shape);
-    const auto compiled = compiler_->Compile({codegen::Prelude(c) + program->source, "sm_90", {}});
+    const auto compiled = farm_->Compile({codegen::Prelude(c) + program.source, "sm_90", {}});
     if (!compiled) return bad(compiled.error().message);
     if (!(*compiled)->ok()) return bad("does not compile: " + (*compiled)->log);
-    const auto plan = codegen::ResolvePlan(program->plan, c, {});
+    const auto plan = codegen::ResolvePlan(program.plan, c, {});
     if (!plan) return bad(plan.error().message);
     if (const auto valid = codegen::ValidatePlan(*plan, (*compiled)->entries, {}); !valid) {
       return bad(valid.error().message);
@@ -267,12 +245,7 @@ class PlaybookKernels : public ::testing::Test {
       }
     }
   }
-
-  static std::unique_ptr<Catalogue> catalogue_;
-  static std::unique_ptr<codegen::Compiler> compiler_;
 };
-std::unique_ptr<Catalogue> PlaybookKernels::catalogue_;
-std::unique_ptr<codegen::Compiler> PlaybookKernels::compiler_;
 
 Traits Of(std::string_view line) { return TraitsOf(fmt::format("// traits: {}\n", line), ""); }
 

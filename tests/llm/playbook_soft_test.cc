@@ -13,11 +13,9 @@
 #include <gtest/gtest.h>
 
 #include "base/dtype.h"
-#include "base/share.h"
-#include "codegen/compile_farm.h"
 #include "codegen/program.h"
 #include "eval/emulator/emulator.h"
-#include "llm/playbook/catalogue.h"
+#include "tests/llm/playbook_fixture.h"
 #include "tests/llm/soft_hopper.h"
 
 namespace grove::llm::playbook {
@@ -123,23 +121,8 @@ Values Expected(const Problem& p, const std::vector<Values>& in) {
   return TimesTransposed(in[0], transposed, m, n, k);
 }
 
-class PlaybookSoft : public ::testing::Test {
+class PlaybookSoft : public PlaybookSuite {
  protected:
-  static void SetUpTestSuite() {
-    auto loaded = Catalogue::Load(ShareFolder("playbook"));
-    ASSERT_TRUE(loaded) << loaded.error().message;
-    catalogue_ = std::make_unique<Catalogue>(std::move(*loaded));
-    codegen::FarmOptions options;
-    options.deadline = std::chrono::minutes(5);  // a busy machine is no failure of the playbook
-    auto farm = codegen::MakeCompileFarm(options);
-    ASSERT_TRUE(farm) << farm.error().message;
-    farm_ = std::move(*farm);
-  }
-  static void TearDownTestSuite() {
-    farm_.reset();
-    catalogue_.reset();
-  }
-
   // Relative L2 error of the worst row (of the output's last dim), or what went wrong.
   static tl::expected<double, std::string> Run(const std::string& traits_text, const Problem& p,
                                                std::int64_t sm_count, bool races);
@@ -153,12 +136,7 @@ class PlaybookSoft : public ::testing::Test {
       EXPECT_LE(*error, tolerance) << traits << ":" << dims;
     }
   }
-
-  static std::unique_ptr<Catalogue> catalogue_;
-  static std::unique_ptr<codegen::Compiler> farm_;
 };
-std::unique_ptr<Catalogue> PlaybookSoft::catalogue_;
-std::unique_ptr<codegen::Compiler> PlaybookSoft::farm_;
 
 struct Memory {
   std::vector<std::byte> bytes;
@@ -169,22 +147,18 @@ tl::expected<double, std::string> PlaybookSoft::Run(const std::string& traits_te
                                                     const Problem& p, std::int64_t sm_count,
                                                     bool races) {
   const auto bad = [](std::string text) { return tl::unexpected<std::string>(std::move(text)); };
-  const auto traits =
-      catalogue_->Complete(TraitsOf(fmt::format("// traits: {}\n", traits_text), ""));
-  if (!traits) return bad(traits.error().message);
-  const auto text = catalogue_->Render(*traits, {});
-  if (!text) return bad(text.error().message);
-  const auto program = codegen::MakeProgram(text->source, text->plan);
-  if (!program) return bad(program.error().message);
+  const auto asked = ProgramOf(traits_text);
+  if (!asked) return bad(asked.error().message);
+  const codegen::KernelProgram& program = asked->program;
   const seeds::Case c = MakeCase(p);
-  const std::string soft = Soften(program->source);
+  const std::string soft = Soften(program.source);
   if (soft.empty()) return bad("the source has no part of TMA and wgmma");
   const auto compiled = farm_->Compile({codegen::Prelude(c) + soft, "sm_90a", {}});
   if (!compiled) return bad(compiled.error().message);
   if (!(*compiled)->ok()) return bad("does not compile: " + (*compiled)->log);
   codegen::DeviceLimits limits;
   limits.sm_count = sm_count;
-  const auto plan = codegen::ResolvePlan(program->plan, c, limits);
+  const auto plan = codegen::ResolvePlan(program.plan, c, limits);
   if (!plan) return bad(plan.error().message);
   if (plan->tensor_maps.empty() == p.maps) return bad("the plan takes the other path");
   const auto module = emulator::LoadModule((*compiled)->ptx);

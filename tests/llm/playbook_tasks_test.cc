@@ -13,15 +13,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/share.h"
-#include "codegen/compile_farm.h"
 #include "codegen/program.h"
 #include "eval/emulator_device.h"
 #include "eval/evaluator.h"
 #include "eval/model/device_spec.h"
-#include "llm/playbook/catalogue.h"
 #include "llm/playbook_client.h"
 #include "seeds/task.h"
+#include "tests/llm/playbook_fixture.h"
 
 namespace grove::llm::playbook {
 namespace {
@@ -64,42 +62,17 @@ seeds::Task ChecksOf(const Tested& program) {
   return std::move(*task);
 }
 
-class PlaybookTasks : public ::testing::TestWithParam<Tested> {
+class PlaybookTasks : public PlaybookSuite, public ::testing::WithParamInterface<Tested> {
  protected:
   static void SetUpTestSuite() {
-    auto loaded = Catalogue::Load(ShareFolder("playbook"));
-    ASSERT_TRUE(loaded) << loaded.error().message;
-    catalogue_ = std::make_unique<Catalogue>(std::move(*loaded));
-    codegen::FarmOptions options;
-    options.deadline = std::chrono::minutes(5);  // a busy machine is no failure of the playbook
-    options.cache_folder =
-        std::filesystem::path(GROVE_BINARY_DIR).parent_path() / "test-results/playbook_tasks_cache";
-    auto farm = codegen::MakeCompileFarm(options);
-    ASSERT_TRUE(farm) << farm.error().message;
-    farm_ = std::move(*farm);
+    Load(std::filesystem::path(GROVE_BINARY_DIR).parent_path() /
+         "test-results/playbook_tasks_cache");
   }
-  static void TearDownTestSuite() {
-    farm_.reset();
-    catalogue_.reset();
-  }
-
-  static std::unique_ptr<Catalogue> catalogue_;
-  static std::unique_ptr<codegen::Compiler> farm_;
 };
-std::unique_ptr<Catalogue> PlaybookTasks::catalogue_;
-std::unique_ptr<codegen::Compiler> PlaybookTasks::farm_;
 
 TEST_P(PlaybookTasks, PassesTheChecksOfItsTask) {
-  const Traits asked = TraitsOf(fmt::format("// traits: {}\n", GetParam().traits), "");
-  const auto traits = catalogue_->Complete(asked);
-  ASSERT_TRUE(traits) << traits.error().message;
-  for (const auto& [name, value] : asked) {
-    ASSERT_TRUE(traits->contains(name)) << "no template knows " << name;
-  }
-  const auto text = catalogue_->Render(*traits, {});
-  ASSERT_TRUE(text) << text.error().message;
-  const auto program = codegen::MakeProgram(text->source, text->plan);
-  ASSERT_TRUE(program) << program.error().message;
+  const auto made = ProgramOf(GetParam().traits);
+  ASSERT_TRUE(made) << made.error().message;
 
   const seeds::Task task = ChecksOf(GetParam());
   ASSERT_FALSE(task.cases.empty());
@@ -109,10 +82,10 @@ TEST_P(PlaybookTasks, PassesTheChecksOfItsTask) {
   options.determinism_runs = 2;
   const auto evaluator = eval::Evaluator::Create(task, *farm_, *device, options);
   ASSERT_TRUE(evaluator) << evaluator.error().message;
-  const auto evaluation = (*evaluator)->Evaluate(*program);
+  const auto evaluation = (*evaluator)->Evaluate(made->program);
   ASSERT_TRUE(evaluation) << evaluation.error().message;
   EXPECT_EQ(eval::Name(evaluation->verdict.kind), eval::Name(eval::VerdictKind::kPass))
-      << TraitsLine(*traits) << "\n"
+      << TraitsLine(made->traits) << "\n"
       << evaluation->verdict.case_name << ": " << evaluation->verdict.message;
 }
 
