@@ -244,6 +244,7 @@ Status Ledger::Answer(const Begun& call, std::string_view model, const llm::Repl
         usage.completion = std::min(usage.completion, most);
     }
     usage.cached = std::min(usage.cached, usage.prompt);
+    usage.reasoning = std::min(usage.reasoning, usage.completion);
   }
   std::vector<Amount> cost = {
       {LedgerKind::kTokens, static_cast<double>(usage.total().value)},
@@ -252,7 +253,13 @@ Status Ledger::Answer(const Begun& call, std::string_view model, const llm::Repl
   if (const auto price = price_ ? price_(model) : std::nullopt) {
     cost.push_back({LedgerKind::kDollars, price->Cost(usage)});
   }
-  auto done = store_.AnswerCall(call.row.id, reply, cost);
+  // The call says what the ledger does.
+  std::optional<llm::Reply> bounded;
+  if (usage.total().value != reply.usage.total().value) {
+    bounded = reply;
+    bounded->usage = usage;
+  }
+  auto done = store_.AnswerCall(call.row.id, bounded ? *bounded : reply, cost);
   Left();
   if (!done) return Failure(std::move(done.error()));
   const bool over = std::any_of(cost.begin(), cost.end(), [&](const Amount& paid) {

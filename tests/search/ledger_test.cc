@@ -91,6 +91,22 @@ TEST_F(LedgerTest, ARequestIsReservedAtItsMostAndSettledAtItsUsage) {
   EXPECT_EQ(Promised(LedgerKind::kTokens), 0);
 }
 
+TEST_F(LedgerTest, WhatWeCountOurselvesIsBoundedInTheCallAsInTheLedger) {
+  Ledger ledger = Make({});
+  llm::Request request = Ask(std::string(300, 'x'));
+  auto begun = ledger.Begin(Key(1), request, {});
+  ASSERT_TRUE(begun) << begun.error().message;
+  llm::Reply reply = Replied(90, 5000);  // a person wrote more than was asked for
+  reply.usage.estimated = true;
+  ASSERT_TRUE(ledger.Answer(*begun, "mailbox", reply));
+  EXPECT_EQ(Spent(LedgerKind::kTokensOut), 2000);
+  const auto data = store_->Load();
+  ASSERT_TRUE(data) << data.error().message;
+  ASSERT_EQ(data->calls.size(), 1U);
+  EXPECT_EQ(data->calls[0].usage.completion.value, 2000);
+  EXPECT_EQ(static_cast<double>(data->calls[0].usage.total().value), Spent(LedgerKind::kTokens));
+}
+
 TEST_F(LedgerTest, NearTheEndTheReplyIsShrunkAndThenNothingIsSent) {
   Ledger ledger = Make({{LedgerKind::kTokens, LedgerSpan::kRun, 1800}});
   llm::Request request = Ask(std::string(100, 'x'));
