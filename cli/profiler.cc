@@ -30,8 +30,9 @@ void DescribeTime(Account& account, const seeds::Case& c, const eval::DeviceSpec
     const double gbs = static_cast<double>(c.min_bytes.value) / outcome.time.count();
     const double tflops = c.flops / outcome.time.count() * 1e-3;
     account.Both(fmt::format(
-        "at least {:.0f} GB/s ({:.0f}% of the measured copy's {:.0f}), {:.2f} TFLOP/s{}", gbs,
-        spec.copy_gbs > 0 ? 100 * gbs / spec.copy_gbs : 0, spec.copy_gbs, tflops, label));
+        "{:.0f} GB/s if each input is read and each output written once ({:.0f}% of a copy's "
+        "{:.0f}), {:.2f} TFLOP/s{}",
+        gbs, spec.copy_gbs > 0 ? 100 * gbs / spec.copy_gbs : 0, spec.copy_gbs, tflops, label));
   }
   Nanoseconds sum{0};
   for (const eval::LaunchReport& launch : outcome.launches) {
