@@ -6,10 +6,11 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tbb/task_arena.h>
 
 #include "eval/check.h"
@@ -63,12 +64,12 @@ std::vector<Gate> CheckQr(const Case& task_case, const TensorMemory& inputs,
   return JudgeQr(columns, n, task_case.profile);
 }
 
-// A value per (task, case, seed), made once however many candidates ask at the same time, dropped
+// A value per (case, seed), made once however many candidates ask at the same time, dropped
 // oldest-first above a limit of bytes.
 template <typename T>
 class OnceCache {
  public:
-  using Key = std::tuple<std::string, std::size_t, std::uint64_t>;
+  using Key = std::pair<std::string, std::uint64_t>;
   explicit OnceCache(std::int64_t limit) : limit_(limit) {}
 
   // `make` gives Result<std::pair<std::shared_ptr<T>, bytes>>.
@@ -116,6 +117,16 @@ class OnceCache {
   std::list<std::pair<Key, std::int64_t>> order_;
   std::int64_t total_ = 0;
 };
+
+// A case by what its memory depends on: another task of the same name may have other shapes.
+std::string IdentityOf(const CaseContext& context) {
+  const Case& task_case = context.task_case();
+  std::string identity = context.task->name + "/" + task_case.name;
+  for (const Tensor& tensor : task_case.tensors) {
+    identity += fmt::format("/{}{}", Name(tensor.dtype), fmt::join(tensor.shape, ","));
+  }
+  return identity;
+}
 
 // The reference's outputs (f64) of a case: whole, or block by block as they are asked for.
 struct Reference {
@@ -189,7 +200,7 @@ class EmulatorDevice final : public Device {
 Result<std::shared_ptr<TensorMemory>> EmulatorDevice::Inputs(const CaseContext& context,
                                                              std::uint64_t seed) {
   using Made = std::pair<std::shared_ptr<TensorMemory>, std::int64_t>;
-  return inputs_.Get({context.task->name, context.case_index, seed}, [&]() -> Result<Made> {
+  return inputs_.Get({IdentityOf(context), seed}, [&]() -> Result<Made> {
     const Case& task_case = context.task_case();
     auto memory = AllocateTensors(task_case, TensorRole::kInput, false);
     if (!memory) return Failure(std::move(memory.error()));
@@ -211,7 +222,7 @@ Result<std::shared_ptr<TensorMemory>> EmulatorDevice::Inputs(const CaseContext& 
 Result<std::shared_ptr<Reference>> EmulatorDevice::ReferenceOf(const CaseContext& context,
                                                                std::uint64_t seed) {
   using Made = std::pair<std::shared_ptr<Reference>, std::int64_t>;
-  return references_.Get({context.task->name, context.case_index, seed}, [&]() -> Result<Made> {
+  return references_.Get({IdentityOf(context), seed}, [&]() -> Result<Made> {
     auto reference = std::make_shared<Reference>();
     auto module = emulator::LoadModule(context.reference.compiled->ptx);
     if (!module) return Fail(std::move(module.error()), "reference");

@@ -60,9 +60,13 @@ class TaskKernels : public ::testing::Test {
 
   static eval::Evaluation Evaluate(const seeds::Task& task, const std::string& source) {
     const auto device = eval::MakeEmulatorDevice(*eval::FindDevice("H200"), {});
+    return Evaluate(task, source, *device);
+  }
+  static eval::Evaluation Evaluate(const seeds::Task& task, const std::string& source,
+                                   eval::Device& device) {
     eval::EvaluatorOptions options;
-    options.arch = device->spec().arch;
-    auto evaluator = eval::Evaluator::Create(task, *farm_, *device, options);
+    options.arch = device.spec().arch;
+    auto evaluator = eval::Evaluator::Create(task, *farm_, device, options);
     EXPECT_TRUE(evaluator) << (evaluator ? "" : evaluator.error().message);
     const auto program = codegen::MakeProgram(source, task.seed.plan);
     EXPECT_TRUE(program) << (program ? "" : program.error().message);
@@ -91,6 +95,16 @@ std::vector<Part> AllParts() {
     for (const std::string& suite : task->suites) parts.push_back({name, suite});
   }
   return parts;
+}
+
+TEST_F(TaskKernels, TwoSuitesOfOneTaskMayShareADevice) {
+  const auto device = eval::MakeEmulatorDevice(*eval::FindDevice("H200"), {});
+  for (const char* suite : {"crfm", "autokernel", "crfm"}) {
+    const seeds::Task task = ChecksOf("softmax", suite);
+    const eval::Evaluation evaluation = Evaluate(task, task.seed.source, *device);
+    EXPECT_EQ(eval::Name(evaluation.verdict.kind), eval::Name(VerdictKind::kPass))
+        << suite << " " << evaluation.verdict.case_name << ": " << evaluation.verdict.message;
+  }
 }
 
 class SeedOf : public TaskKernels, public ::testing::WithParamInterface<Part> {};
