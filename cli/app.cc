@@ -78,15 +78,16 @@ void AddBenchOptions(CLI::App& app, WorkbenchOptions& bench) {
 }
 
 // A flag for every setting of the table whose key begins with `prefix`, but for those that the
-// command has already. Budgets of parts are left out of the help, which has one screen.
-void AddSettings(CLI::App& app, const std::string& prefix) {
+// command has already. Budgets of parts are left out of the help, which has one screen; a command
+// that changes a run shows no defaults, since what is not given stays as the run has it.
+void AddSettings(CLI::App& app, const std::string& prefix, bool of_a_run = false) {
   for (const search::Setting& setting : search::Settings()) {
     if (setting.key == "task" || setting.key == "tasks") continue;
     if (setting.key.compare(0, prefix.size(), prefix) != 0) continue;
     const std::string flag = FlagOf(setting.key);
     if (app.get_option_no_throw(flag) != nullptr) continue;
     std::string help = setting.help;
-    if (!setting.value.empty()) help += fmt::format(" [{}]", setting.value);
+    if (!setting.value.empty() && !of_a_run) help += fmt::format(" [{}]", setting.value);
     // Without a variable: the text is read from the option when all sources are known.
     auto* option = app.add_option_function<std::string>(
         flag, [](const std::string&) {}, help);
@@ -165,8 +166,8 @@ int Dispatch(int argc, const char* const* argv) {
   std::string resume_run;
   auto* resume_app = app.add_subcommand("resume", "go on with a run that stopped or was killed");
   resume_app->add_option("run", resume_run, "the run (default: the last one)");
-  AddSettings(*resume_app, "rounds");
-  AddSettings(*resume_app, "patience");
+  AddSettings(*resume_app, "rounds", true);
+  AddSettings(*resume_app, "patience", true);
   AddSettings(*resume_app, "budget.");
 
   ModelsOptions models;
