@@ -227,7 +227,8 @@ std::string DescribeKernel(const KernelFacts& k) {
 
 std::string DescribeDevice(const DeviceFacts& d) {
   std::string text = fmt::format(
-      "name: {}\narchitecture: {}\nSMs: {}\nmemory bandwidth: {:.0f} GB/s (of a large copy, bytes read and written counted)\n"
+      "name: {}\narchitecture: {}\nSMs: {}\nmemory bandwidth: {:.0f} GB/s (of a large copy, bytes "
+      "read and written counted)\n"
       "L2: {:.0f} MB\nshared memory: up to {} per block ({} bytes)",
       d.name, d.arch, d.sm_count, d.memory_gbs, d.l2_mb, Size(d.shared_per_block),
       d.shared_per_block);
