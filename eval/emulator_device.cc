@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <list>
 #include <map>
 #include <mutex>
 #include <set>
@@ -18,6 +17,7 @@
 #include "eval/host_memory.h"
 #include "eval/inputs.h"
 #include "eval/live_reference.h"
+#include "eval/once_cache.h"
 #include "eval/plan_memory.h"
 #include "seeds/live.h"
 #include "seeds/safetensors.h"
@@ -64,60 +64,6 @@ std::vector<Gate> CheckQr(const Case& task_case, const TensorMemory& inputs,
   return JudgeQr(columns, n, task_case.profile);
 }
 
-// A value per (case, seed), made once however many candidates ask at the same time, dropped
-// oldest-first above a limit of bytes.
-template <typename T>
-class OnceCache {
- public:
-  using Key = std::pair<std::string, std::uint64_t>;
-  explicit OnceCache(std::int64_t limit) : limit_(limit) {}
-
-  // `make` gives Result<std::pair<std::shared_ptr<T>, bytes>>.
-  template <typename Make>
-  Result<std::shared_ptr<T>> Get(const Key& key, const Make& make) {
-    std::shared_ptr<Slot> slot;
-    {
-      const std::scoped_lock lock(mutex_);
-      auto& place = slots_[key];
-      if (!place) place = std::make_shared<Slot>();
-      slot = place;
-    }
-    const std::scoped_lock lock(slot->mutex);
-    if (!slot->value) {
-      // Isolated: while this thread waits for its own parallel work it must not pick up another
-      // candidate, which could come back for this very slot.
-      auto made = tbb::this_task_arena::isolate(make);
-      if (!made) return Failure(std::move(made.error()));
-      slot->value = std::move(made->first);
-      Account(key, made->second);
-    }
-    return slot->value;
-  }
-
- private:
-  struct Slot {
-    std::mutex mutex;
-    std::shared_ptr<T> value;
-  };
-
-  void Account(const Key& key, std::int64_t bytes) {
-    const std::scoped_lock lock(mutex_);
-    order_.emplace_back(key, bytes);
-    total_ += bytes;
-    while (total_ > limit_ && order_.size() > 1) {
-      total_ -= order_.front().second;
-      slots_.erase(order_.front().first);
-      order_.pop_front();
-    }
-  }
-
-  const std::int64_t limit_;
-  std::mutex mutex_;
-  std::map<Key, std::shared_ptr<Slot>> slots_;
-  std::list<std::pair<Key, std::int64_t>> order_;
-  std::int64_t total_ = 0;
-};
-
 // A case by what its memory depends on: another task of the same name may have other shapes.
 std::string IdentityOf(const CaseContext& context) {
   const Case& task_case = context.task_case();
@@ -126,6 +72,15 @@ std::string IdentityOf(const CaseContext& context) {
     identity += fmt::format("/{}{}", Name(tensor.dtype), fmt::join(tensor.shape, ","));
   }
   return identity;
+}
+
+// Isolated: while this thread waits for its own parallel work it must not pick up another
+// candidate, which could come back for this very slot.
+template <typename T, typename Make>
+Result<std::shared_ptr<T>> MadeOnce(OnceCache<T>& cache, const CaseContext& context,
+                                    std::uint64_t seed, const Make& make) {
+  return cache.Get({IdentityOf(context), seed},
+                   [&] { return tbb::this_task_arena::isolate(make); });
 }
 
 // The reference's outputs (f64) of a case: whole, or block by block as they are asked for.
@@ -200,7 +155,7 @@ class EmulatorDevice final : public Device {
 Result<std::shared_ptr<TensorMemory>> EmulatorDevice::Inputs(const CaseContext& context,
                                                              std::uint64_t seed) {
   using Made = std::pair<std::shared_ptr<TensorMemory>, std::int64_t>;
-  return inputs_.Get({IdentityOf(context), seed}, [&]() -> Result<Made> {
+  return MadeOnce(inputs_, context, seed, [&]() -> Result<Made> {
     const Case& task_case = context.task_case();
     auto memory = AllocateTensors(task_case, TensorRole::kInput, false);
     if (!memory) return Failure(std::move(memory.error()));
@@ -222,7 +177,7 @@ Result<std::shared_ptr<TensorMemory>> EmulatorDevice::Inputs(const CaseContext& 
 Result<std::shared_ptr<Reference>> EmulatorDevice::ReferenceOf(const CaseContext& context,
                                                                std::uint64_t seed) {
   using Made = std::pair<std::shared_ptr<Reference>, std::int64_t>;
-  return references_.Get({IdentityOf(context), seed}, [&]() -> Result<Made> {
+  return MadeOnce(references_, context, seed, [&]() -> Result<Made> {
     auto reference = std::make_shared<Reference>();
     auto module = emulator::LoadModule(context.reference.compiled->ptx);
     if (!module) return Fail(std::move(module.error()), "reference");

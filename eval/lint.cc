@@ -193,7 +193,7 @@ class Linter {
       for (std::size_t i = 0; i < checks_.cases.size(); ++i) {
         if (!IsOrdinary(checks_.cases[i]) || !zeroed_.insert(checks_.cases[i].name).second)
           continue;
-        if (auto done = TryZeros(i, options); !done) return done;
+        if (auto done = TryZeros(i, *device, options); !done) return done;
       }
     }
     const auto seed = codegen::MakeProgram(checks_.seed.source, checks_.seed.plan);
@@ -213,13 +213,11 @@ class Linter {
 
   // Where a checker decides there is no right answer to compare with: a program that writes zeros
   // goes the way of any other.
-  Status TryZeros(std::size_t index, const EvaluatorOptions& options) {
-    // One of its own: a device keeps what it made for the cases of a task by their numbers.
-    const auto device = MakeEmulatorDevice(*FindDevice("H200"), {});
+  Status TryZeros(std::size_t index, Device& device, const EvaluatorOptions& options) {
     const seeds::Task single = OnlyCase(checks_, index);
     const auto zeros = ZerosOf(single.cases.front());
     if (!zeros) return Failure(zeros.error());
-    auto evaluator = Evaluator::Create(single, compiler_, *device, options);
+    auto evaluator = Evaluator::Create(single, compiler_, device, options);
     if (!evaluator) return Failure(std::move(evaluator.error()));
     auto evaluation = (*evaluator)->Evaluate(*zeros);
     if (!evaluation) return Failure(std::move(evaluation.error()));
