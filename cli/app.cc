@@ -168,7 +168,7 @@ int Dispatch(int argc, const char* const* argv) {
   resume_app->add_option("run", resume_run, "the run (default: the last one)");
   AddSettings(*resume_app, "rounds", true);
   AddSettings(*resume_app, "patience", true);
-  AddSettings(*resume_app, "budget.");
+  AddSettings(*resume_app, "budget.", true);
 
   ModelsOptions models;
   auto* models_app = app.add_subcommand("models", "the models configured, and whether they answer");

@@ -77,10 +77,7 @@ int GoOn(const std::string& name, const BatchSpec& spec, const RunOne& run_one,
     if (!next) break;
     if (common.stop.stop_requested()) return kExitInterrupted;
     const BatchTask& task = spec.tasks[*next];
-    search::SearchConfig config = spec.config;
-    config.task = task.name;
-    config.suite = task.suite;
-    config.cases = task.cases;
+    search::SearchConfig config = search::ConfigOf(spec, task);
     config.limits = search::LimitsOf(*standings, spec, *next);
     if (!common.quiet) {
       fmt::print(stderr, "batch {}: round {} of {}\n", name, (*standings)[*next].rounds + 1,

@@ -341,10 +341,7 @@ int EstimateOfBatch(const search::BatchSpec& spec, const std::vector<seeds::Task
   if (!library) return Complain(library.error());
   std::vector<search::Estimate> estimates;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    search::SearchConfig config = spec.config;
-    config.task = spec.tasks[i].name;
-    config.suite = spec.tasks[i].suite;
-    config.cases = spec.tasks[i].cases;
+    search::SearchConfig config = search::ConfigOf(spec, spec.tasks[i]);
     if (spec.rounds > 0) config.rounds = std::min(config.rounds, spec.rounds);
     estimates.push_back(search::EstimateSpend(tasks[i], config, *library));
   }

@@ -16,12 +16,6 @@ constexpr std::size_t kMaxMessage = 6000;
 constexpr int kDiffContext = 3;
 constexpr double kShortDiff = 0.75;
 
-std::vector<std::string> ShieldAll(const std::vector<std::string>& texts) {
-  std::vector<std::string> lines;
-  for (const std::string& text : texts) lines.push_back(ideas::Shield(text));
-  return lines;
-}
-
 Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields& fields,
                            llm::Role role, const ideas::PromptPage& page) {
   fields.SetText("task", ideas::DescribeTaskLines(context.task));
@@ -40,7 +34,7 @@ Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields&
   fields.SetText("category", std::string(ideas::Name(context.idea.category)));
   fields.SetText("rationale", ideas::Shield(context.idea.rationale));
   fields.SetText("gain", fmt::format("{:.2f}", context.idea.expected_gain));
-  fields.SetLines("hints", ShieldAll(context.hints));
+  fields.SetLines("hints", ideas::ShieldAll(context.hints));
   auto prompt = page.Render(fields);
   if (!prompt) return Failure(std::move(prompt.error()));
   llm::Request request;
@@ -92,7 +86,7 @@ Result<llm::Request> BuildRepairRequest(const RepairContext& context, const Prog
   fields.SetText("case_name", ideas::Shield(context.case_name));
   fields.SetShown("has_case", !context.case_name.empty());
   fields.SetText("message", ideas::Fenced("text", ideas::FitText(context.message, kMaxMessage)));
-  fields.SetLines("earlier", ShieldAll(context.earlier));
+  fields.SetLines("earlier", ideas::ShieldAll(context.earlier));
   fields.SetShown("has_report", !context.report.empty());
   fields.SetText("report", ideas::Shield(context.report));
   return Build(context.implement, fields, llm::Role::kRepair, pages.repair);

@@ -139,6 +139,12 @@ std::string Shield(std::string_view text) {
   return out;
 }
 
+std::vector<std::string> ShieldAll(const std::vector<std::string>& texts) {
+  std::vector<std::string> lines;
+  for (const std::string& text : texts) lines.push_back(Shield(text));
+  return lines;
+}
+
 std::string Fenced(std::string_view language, std::string_view text) {
   std::size_t longest = 0, run = 0;
   for (const char c : text) {
@@ -263,13 +269,10 @@ std::string DescribeDevice(const DeviceFacts& d) {
   if (d.modelled) return text + "times: modelled from an emulation of the compiled kernel";
   return text +
          "times: measured on the device, with a cold L2: twice its size has just been written, so "
-         "it "
-         "is full of foreign dirty lines, and what the program leaves dirty in it at its end is "
-         "not "
-         "waited for\n"
-         "what launches cost: each further one 1 to 2 us of idle device between them, about 1 "
-         "where "
-         "it is dependent and short, about 1 for each workspace that is cleared";
+         "it is full of foreign dirty lines, and what the program leaves dirty in it at its end is "
+         "not waited for\nwhat launches cost: each further one 1 to 2 us of idle device between "
+         "them, about 1 where it is dependent and short, about 1 for each workspace that is "
+         "cleared";
 }
 
 std::string DescribeTaskLines(const TaskFacts& task) {

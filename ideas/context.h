@@ -121,6 +121,7 @@ std::string DescribeTried(const TriedIdea& tried);
 
 // Foreign text made safe inside a section: tags that look like a section's get a blank after '<'.
 std::string Shield(std::string_view text);
+std::vector<std::string> ShieldAll(const std::vector<std::string>& texts);
 // Foreign text as a fenced block with a fence longer than any run of backticks in it.
 std::string Fenced(std::string_view language, std::string_view text);
 

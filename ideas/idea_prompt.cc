@@ -12,12 +12,6 @@ std::vector<std::string> DescribeAll(const std::vector<TriedIdea>& tried) {
   return lines;
 }
 
-std::vector<std::string> ShieldAll(const std::vector<std::string>& texts) {
-  std::vector<std::string> lines;
-  for (const std::string& text : texts) lines.push_back(Shield(text));
-  return lines;
-}
-
 }  // namespace
 
 PromptPage IdeaPage(const std::filesystem::path& prompts) { return {prompts, "idea"}; }

@@ -205,6 +205,14 @@ Status WriteBatch(const std::filesystem::path& runs, const std::string& name,
   return WriteFileAtomic(runs / name / "batch.json", ToJson(spec));
 }
 
+SearchConfig ConfigOf(const BatchSpec& spec, const BatchTask& task) {
+  SearchConfig config = spec.config;
+  config.task = task.name;
+  config.suite = task.suite;
+  config.cases = task.cases;
+  return config;
+}
+
 std::string RunOf(const std::string& batch, const BatchTask& task) {
   return fmt::format("{}.{}", batch, task.name);
 }

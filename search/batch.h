@@ -64,6 +64,8 @@ Status WriteBatch(const std::filesystem::path& runs, const std::string& name,
                   const BatchSpec& spec);
 // "NAME.TASK".
 std::string RunOf(const std::string& batch, const BatchTask& task);
+// What the task's own run is told, but for its limits and rounds, which are shared.
+SearchConfig ConfigOf(const BatchSpec& spec, const BatchTask& task);
 
 // How a task stands, from its run.
 struct TaskStanding {

@@ -77,7 +77,6 @@ struct Stages::Impl {
       graph.emplace();
       // Apart, so that what a verdict leads to never holds a step up.
       finish.emplace(*graph, flow::unlimited, [](const JobPtr& job) {
-        if (!job) return flow::continue_msg();
         if (job->failed) {
           job->done(Failure(std::move(job->error)));
         } else if (job->away) {
