@@ -586,6 +586,7 @@ Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
           "tolerance = 0, precision = '', score_ns = NULL, score_kind = NULL WHERE id = ?",
           from)
         .Run();
+    // Of its round, which the ids tell (kNumbers, kBranches).
     Query(c,
           "UPDATE candidates SET message = ?1 WHERE verdict = 'duplicate' AND id <> ?2 AND "
           "identity = (SELECT identity FROM candidates WHERE id = ?3) AND id BETWEEN "

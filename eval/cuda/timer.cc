@@ -433,7 +433,6 @@ Executed<Nanoseconds> MeasureEmpty(Session& session) {
   return Summarise(samples).median;
 }
 
-// Time of every launch apart, best of three; for the report, not for the score.
 // The driver says how many blocks fit, not why: the model's reason, where it counts as many.
 std::string LimiterOf(const LaunchResources& resources, const eval::DeviceSpec& spec) {
   codegen::EntryPoint entry;
@@ -445,6 +444,7 @@ std::string LimiterOf(const LaunchResources& resources, const eval::DeviceSpec& 
   return std::move(modelled.limiter);
 }
 
+// Time of every launch apart, best of three; for the report, not for the score.
 Executed<void> MeasureLaunches(Session& session, eval::TimeOutcome& outcome) {
   // Events between more launches than this would fill the queue behind the blocking kernel.
   constexpr std::size_t kMostLaunches = 64;
