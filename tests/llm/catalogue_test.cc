@@ -76,6 +76,20 @@ const std::vector<Shape>& Shapes() {
       {"attention", {{"d", 128}, {"rows", 524288}, {"row", 128}, {"bits", 16}}},
       {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}}},
       {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}, {"hopper", 1}}},
+      {"conv2d",
+       {{"b", 100},
+        {"c", 3},
+        {"h", 224},
+        {"w", 224},
+        {"f", 96},
+        {"r", 11},
+        {"s", 4},
+        {"p", 2},
+        {"rows", 100},
+        {"row", 96},
+        {"bits", 32},
+        {"class_bits", 24},
+        {"hopper", 1}}},
       {"conv2d", {{"f", 96}, {"rows", 100}, {"row", 96}, {"bits", 32}}},
       {"conv2d_relu_maxpool", {{"f", 96}, {"rows", 100}, {"row", 96}, {"bits", 32}}},
   };
@@ -204,6 +218,24 @@ TEST(Catalogue, SplitOperandsAreOfferedForLargeFp32ProductsOfClassFp32) {
   EXPECT_EQ(offered(with("bits", 16)), 0u);
   EXPECT_EQ(offered(with("k", 64)), 0u);
   EXPECT_EQ(offered(with("rows", 100)), 0u);
+}
+
+TEST(Catalogue, SplitPatchesAreOfferedOnHopperWhereTheLinesOfAnImageFit) {
+  const auto offered = [](const char* name, std::int64_t value) {
+    Facts facts = {{"b", 100}, {"c", 3}, {"h", 224},   {"w", 224},         {"f", 96},    {"r", 11},
+                   {"s", 4},   {"p", 2}, {"bits", 32}, {"class_bits", 24}, {"hopper", 1}};
+    facts[name] = value;
+    std::size_t count = 0;
+    for (const Traits& traits : Reachable({"conv2d", facts}, 2, nullptr)) {
+      count += traits.at("strategy") == "wgmma_split" ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_GT(offered("b", 64), 2u);
+  EXPECT_EQ(offered("hopper", 0), 0u);
+  EXPECT_EQ(offered("class_bits", 53), 0u);
+  EXPECT_EQ(offered("f", 16), 0u);
+  EXPECT_EQ(offered("c", 64), 0u);
 }
 
 TEST(Catalogue, AChildNeverEqualsItsParent) {

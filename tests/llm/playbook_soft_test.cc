@@ -57,6 +57,16 @@ seeds::Case MakeCase(const Problem& p) {
   } else if (p.op == "fused_mlp") {
     add("x", false, {d(0), d(1)}), add("gate", false, {d(2), d(1)});
     add("up", false, {d(2), d(1)}), add("down", false, {d(1), d(2)}), add("y", true, {d(0), d(1)});
+  } else if (p.op.starts_with("conv2d")) {  // B C H W F R S P
+    const std::int64_t high = (d(2) + 2 * d(7) - d(5)) / d(6) + 1;
+    const std::int64_t wide = (d(3) + 2 * d(7) - d(5)) / d(6) + 1;
+    add("x", false, {d(0), d(1), d(2), d(3)}), add("w", false, {d(4), d(1), d(5), d(5)});
+    add("bias", false, {d(4)});
+    if (p.op == "conv2d") {
+      add("y", true, {d(0), d(4), high, wide});
+    } else {
+      add("y", true, {d(0), d(4), (high - 3) / 2 + 1, (wide - 3) / 2 + 1});
+    }
   } else {
     for (const char* name : {"q", "k", "v", "o"}) add(name, *name == 'o', {d(0), d(1), d(2), d(3)});
   }
@@ -103,11 +113,48 @@ Values Attention(const std::vector<Values>& in, const Problem& p, bool causal) {
   return out;
 }
 
+Values Convolution(const std::vector<Values>& in, const Problem& p) {
+  const auto d = [&](std::size_t i) { return static_cast<std::int64_t>(p.dims[i].value); };
+  const std::int64_t high = (d(2) + 2 * d(7) - d(5)) / d(6) + 1;
+  const std::int64_t wide = (d(3) + 2 * d(7) - d(5)) / d(6) + 1;
+  Values out;
+  for (std::int64_t plane = 0; plane < d(0) * d(4); ++plane) {
+    const std::int64_t filter = plane % d(4);
+    for (std::int64_t place = 0; place < high * wide; ++place) {
+      double sum = in[2][static_cast<std::size_t>(filter)];
+      for (std::int64_t term = 0; term < d(1) * d(5) * d(5); ++term) {
+        const std::int64_t c = term / (d(5) * d(5));
+        const std::int64_t row = place / wide * d(6) - d(7) + term / d(5) % d(5);
+        const std::int64_t column = place % wide * d(6) - d(7) + term % d(5);
+        if (row < 0 || row >= d(2) || column < 0 || column >= d(3)) continue;
+        const std::int64_t at = ((plane / d(4) * d(1) + c) * d(2) + row) * d(3) + column;
+        sum += in[0][static_cast<std::size_t>(at)] *
+               in[1][static_cast<std::size_t>(filter * d(1) * d(5) * d(5) + term)];
+      }
+      out.push_back(sum);
+    }
+  }
+  if (p.op == "conv2d") return out;
+  const std::int64_t down = (high - 3) / 2 + 1, across = (wide - 3) / 2 + 1;
+  Values pooled;
+  for (std::int64_t i = 0; i < d(0) * d(4) * down * across; ++i) {
+    const std::int64_t corner =
+        i / (down * across) * high * wide + i / across % down * 2 * wide + i % across * 2;
+    double largest = 0;
+    for (std::int64_t u = 0; u < 9; ++u) {
+      largest = std::max(largest, out[static_cast<std::size_t>(corner + u / 3 * wide + u % 3)]);
+    }
+    pooled.push_back(largest);
+  }
+  return pooled;
+}
+
 Values Expected(const Problem& p, const std::vector<Values>& in) {
   const auto d = [&](std::size_t i) { return static_cast<std::size_t>(p.dims[i].value); };
   if (p.op == "attention" || p.op == "flash_attention") {
     return Attention(in, p, p.op == "flash_attention");
   }
+  if (p.op.starts_with("conv2d")) return Convolution(in, p);
   if (p.op == "fused_mlp") {
     const std::size_t rows = d(0), width = d(1), hidden = d(2);
     Values h = TimesTransposed(in[0], in[1], rows, hidden, width);
@@ -324,6 +371,36 @@ TEST_F(PlaybookSoft, SplitOperandsKeepMixedScales) {
     return (row * 2654435761u + column * 40503u + input) >> 3 & 1 ? 1e5 : 1e-5;
   };
   Check("op=matmul strategy=wgmma_split", {p}, Single(p), 2, false);
+}
+
+Problem Planes(std::string op, const std::vector<std::int64_t>& sizes) {
+  Problem p{std::move(op), {}, DType::kF32};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    p.dims.push_back({std::string(1, "BCHWFRSP"[i]), sizes[i]});
+  }
+  return p;
+}
+double SingleOf(const Problem& p) {
+  const double terms = static_cast<double>(p.dims[1].value * p.dims[5].value * p.dims[5].value);
+  return 0x1.0p-24 * (16 + std::sqrt(terms));
+}
+
+TEST_F(PlaybookSoft, AConvolutionOfSplitOperandsIsOfClassFp32) {
+  // Two images, two tiles of pixels; then the kernel of the scored shape, six steps.
+  for (const Problem& p :
+       {Planes("conv2d", {2, 3, 9, 27, 10, 5, 2, 2}), Planes("conv2d", {1, 3, 19, 18, 5, 11, 4, 2}),
+        Planes("conv2d_relu_maxpool", {1, 8, 7, 9, 3, 3, 1, 1})}) {
+    Check("op=" + p.op + " strategy=wgmma_split dependent=1", {p}, SingleOf(p), 1,
+          p.op != "conv2d");
+  }
+}
+
+TEST_F(PlaybookSoft, AConvolutionWhoseLinesDoNotFitIsRight) {
+  for (const char* op : {"conv2d", "conv2d_relu_maxpool"}) {
+    Problem p = Planes(op, {1, 200, 3, 50, 2, 3, 1, 1});
+    p.maps = false;
+    Check("op=" + p.op + " strategy=wgmma_split", {p}, SingleOf(p), 1);
+  }
 }
 
 TEST_F(PlaybookSoft, AGatedLayerIsRight) {
