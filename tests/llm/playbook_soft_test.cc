@@ -344,12 +344,12 @@ double Single(const Problem& p) {
 }
 
 TEST_F(PlaybookSoft, AProductOfSplitOperandsIsOfClassFp32) {
-  // One block for two tiles of four steps in three stages, and an odd number of columns.
+  // One block for two tiles of six steps in four stages, and an odd number of columns.
   const Problem whole = Product(130, 67, 136, DType::kF32);
-  Check("op=matmul strategy=wgmma_split", {whole}, Single(whole), 1);
+  Check("op=matmul strategy=wgmma_split stages=4", {whole}, Single(whole), 1);
   // Rows of A and B that are no multiple of 16 bytes.
   const Problem dot = Product(1, 1, 1, DType::kF32);
-  Check("op=matmul strategy=wgmma_split stages=2 persistent=0 dependent=1",
+  Check("op=matmul strategy=wgmma_split stages=3 persistent=0 dependent=1",
         {dot, Product(3, 130, 67, DType::kF32)}, Single(dot), 2, false);
 }
 
@@ -373,6 +373,69 @@ TEST_F(PlaybookSoft, SplitOperandsKeepMixedScales) {
   Check("op=matmul strategy=wgmma_split", {p}, Single(p), 2, false);
 }
 
+// --- why the sums are short: the emulator rounds where tensor cores cut, so cut sums are imitated
+// ---
+
+double AsHalf(double v) {
+  std::byte half[2];
+  StoreElement(DType::kF16, half, 0, v);
+  return LoadElement(DType::kF16, half, 0);
+}
+// The sum as fp32, its last bits cut off.
+float CutSum(float sum, double term) {
+  const double exact = sum + term;
+  const auto nearest = static_cast<float>(exact);
+  return std::abs(static_cast<double>(nearest)) > std::abs(exact) ? std::nextafter(nearest, 0.0f)
+                                                                  : nearest;
+}
+// Relative L2 error of a row of `columns` normal products over k terms, three products of fp16
+// parts, 16 terms at a time, in cut sums over `length` terms that are added by rounded additions.
+double ErrorOfCutSums(std::size_t k, std::size_t length, std::size_t columns) {
+  std::mt19937_64 random(kSeed);
+  std::normal_distribution<float> normal(0.0f, 1.0f);
+  constexpr double kUp = 0x1.0p12;  // the largest values are below 2^3
+  Values a(k), high(k), low(k);
+  for (std::size_t i = 0; i < k; ++i) {
+    a[i] = normal(random) * kUp;
+    high[i] = AsHalf(a[i]), low[i] = AsHalf(a[i] - high[i]);
+  }
+  double error = 0, scale = 0;
+  for (std::size_t j = 0; j < columns; ++j) {
+    double exact = 0;
+    Values small(k), large(k);  // products with a rest, and of the high parts
+    for (std::size_t i = 0; i < k; ++i) {
+      const double b = normal(random) * kUp, b_high = AsHalf(b), b_low = AsHalf(b - b_high);
+      exact += a[i] * b;
+      small[i] = low[i] * b_high + high[i] * b_low, large[i] = high[i] * b_high;
+    }
+    float sum = 0;
+    for (std::size_t begin = 0; begin < k; begin += length) {
+      float part = 0;
+      for (const Values* terms : {&small, &large}) {
+        for (std::size_t i = begin; i < begin + length; i += 16) {
+          double of_16 = 0;
+          for (std::size_t t = i; t < i + 16; ++t) of_16 += (*terms)[t];
+          part = CutSum(part, of_16);
+        }
+      }
+      sum += part;
+    }
+    error += (sum - exact) * (sum - exact), scale += exact * exact;
+  }
+  return std::sqrt(error / scale);
+}
+
+TEST(PlaybookSums, CutSumsOf32TermsAreOfClassFp32AndOneLongSumIsNot) {
+  for (const std::size_t k : {4096, 16384}) {
+    const double allowed = 0x1.0p-24 * (16 + std::sqrt(static_cast<double>(k)));
+    const double brief = ErrorOfCutSums(k, 32, 64), whole = ErrorOfCutSums(k, k, 64);
+    EXPECT_LT(brief, allowed / 4) << "K = " << k;
+    EXPECT_GT(whole, allowed) << "K = " << k;
+    RecordProperty(fmt::format("short_{}", k), fmt::format("{:.2e}", brief));
+    RecordProperty(fmt::format("long_{}", k), fmt::format("{:.2e}", whole));
+  }
+}
+
 Problem Planes(std::string op, const std::vector<std::int64_t>& sizes) {
   Problem p{std::move(op), {}, DType::kF32};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -386,7 +449,7 @@ double SingleOf(const Problem& p) {
 }
 
 TEST_F(PlaybookSoft, AConvolutionOfSplitOperandsIsOfClassFp32) {
-  // Two images, two tiles of pixels; then the kernel of the scored shape, six steps.
+  // Two images, two tiles of pixels; then the kernel of the scored shape, twelve steps.
   for (const Problem& p :
        {Planes("conv2d", {2, 3, 9, 27, 10, 5, 2, 2}), Planes("conv2d", {1, 3, 19, 18, 5, 11, 4, 2}),
         Planes("conv2d_relu_maxpool", {1, 8, 7, 9, 3, 3, 1, 1})}) {
