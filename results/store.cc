@@ -671,7 +671,7 @@ Result<CallRow> Store::BeginCall(const CallKey& key, const llm::Request& request
 }
 
 Result<bool> Store::AnswerCall(CallId call, const llm::Reply& reply, std::span<const Amount> cost) {
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     const CallRow row = NeedCall(c, call);
     if (row.status == CallStatus::kAnswered) return false;
     const WallTime now = impl_->clock.WallTime();
