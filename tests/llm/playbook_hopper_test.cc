@@ -32,6 +32,12 @@ struct Tested {
 };
 void PrintTo(const Tested& program, std::ostream* out) { *out << program.traits; }
 
+// 0 where the text is not there.
+int NumberAfter(const std::string& source, const std::string& text) {
+  const std::size_t at = source.find(text);
+  return at == std::string::npos ? 0 : std::atoi(source.c_str() + at + text.size());
+}
+
 class PlaybookHopper : public PlaybookSuite, public ::testing::WithParamInterface<Tested> {};
 
 TEST_P(PlaybookHopper, IsCompiledWithoutSpillsAndItsPlanHolds) {
@@ -56,6 +62,9 @@ TEST_P(PlaybookHopper, IsCompiledWithoutSpillsAndItsPlanHolds) {
   }
   const auto task = seeds::SelectCases(*whole, GetParam().suite, timed_cases);
   ASSERT_TRUE(task) << task.error().message;
+  const int given = NumberAfter(program.source, "setmaxnreg.dec.sync.aligned.u32 ");
+  const int taken = NumberAfter(program.source, "setmaxnreg.inc.sync.aligned.u32 ");
+  EXPECT_GE(given, 24);
   std::set<std::string> seen;
   for (const seeds::Case& c : task->cases) {
     const auto plan = codegen::ResolvePlan(program.plan, c, {});
@@ -74,6 +83,9 @@ TEST_P(PlaybookHopper, IsCompiledWithoutSpillsAndItsPlanHolds) {
       EXPECT_EQ(entry.spill_stores + entry.spill_loads + entry.stack_bytes, 0)
           << c.name << ": " << entry.name;
       EXPECT_GT(entry.registers, 0) << entry.name;
+      // What one warpgroup gives away must be what the other two ask for, or they wait for ever: a
+      // block has no more registers than it was launched with.
+      EXPECT_LE(given + 2 * taken, 3 * entry.registers) << entry.name;
     }
   }
   EXPECT_EQ(seen.size(), GetParam().cases.size()) << "a case that the test names does not exist";
