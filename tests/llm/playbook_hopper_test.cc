@@ -120,6 +120,12 @@ std::vector<Tested> AllPrograms() {
        "crfm",
        "op=attention strategy=wgmma_wide span=128 ring=6 cluster=2",
        {"head1024"}},
+      // No case of its own task is as wide.
+      {"flash_attention_wide",
+       "attention",
+       "crfm",
+       "op=flash_attention strategy=wgmma_wide",
+       {"head1024"}},
       {"flash_attention_128", "flash_attention", "autokernel", "op=flash_attention strategy=wgmma",
        causal},
       {"flash_attention_128_heavy",
