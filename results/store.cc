@@ -458,24 +458,34 @@ Result<std::vector<IdeaId>> Store::RecordIdeas(RoundId round, CandidateId parent
   });
 }
 
-Result<CandidateId> Store::RequestCandidate(IdeaId idea, int branch) {
+Result<std::vector<CandidateId>> Store::RequestCandidates(IdeaId idea, int first, int count) {
   return impl_->Join([&](Connection& c) {
-    if (branch < 1 || branch >= kBranches) {
+    if (first < 1 || count < 1 || first + count > kBranches) {
       Throw(ErrorCode::kInternal, fmt::format("branches are counted from 1 to {}", kBranches - 1));
     }
-    Query(c,
-          "INSERT INTO candidates (id, name, round, idea, parent, branch, turn, status) "
-          "SELECT (SELECT number FROM rounds WHERE id = ideas.round) * ?3 + number * ?4 + ?2, "
-          "name || '.b' || ?2, round, id, parent, ?2, 0, 'requested' FROM ideas "
-          "WHERE id = ?1 ON CONFLICT (idea, branch) DO NOTHING",
-          idea, branch, kNumbers * kBranches, kBranches)
-        .Run();
-    Query row(c, "SELECT id FROM candidates WHERE idea = ? AND branch = ?", idea, branch);
-    if (!row.Step()) {
-      Throw(ErrorCode::kNotFound, fmt::format("the run has no idea {}", idea.value));
+    std::vector<CandidateId> ids;
+    for (int branch = first; branch < first + count; ++branch) {
+      Query(c,
+            "INSERT INTO candidates (id, name, round, idea, parent, branch, turn, status) "
+            "SELECT (SELECT number FROM rounds WHERE id = ideas.round) * ?3 + number * ?4 + ?2, "
+            "name || '.b' || ?2, round, id, parent, ?2, 0, 'requested' FROM ideas "
+            "WHERE id = ?1 ON CONFLICT (idea, branch) DO NOTHING",
+            idea, branch, kNumbers * kBranches, kBranches)
+          .Run();
+      Query row(c, "SELECT id FROM candidates WHERE idea = ? AND branch = ?", idea, branch);
+      if (!row.Step()) {
+        Throw(ErrorCode::kNotFound, fmt::format("the run has no idea {}", idea.value));
+      }
+      ids.push_back(row.Id<CandidateId>(0));
     }
-    return row.Id<CandidateId>(0);
+    return ids;
   });
+}
+
+Result<CandidateId> Store::RequestCandidate(IdeaId idea, int branch) {
+  auto ids = RequestCandidates(idea, branch, 1);
+  if (!ids) return Failure(std::move(ids.error()));
+  return ids->front();
 }
 
 Result<bool> Store::ReceiveProgram(CandidateId candidate, const ProgramDraft& program) {
@@ -517,7 +527,7 @@ Result<bool> Store::RecordAttempt(CandidateId candidate, const ProgramDraft& pro
 }
 
 Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
-                                  std::span<const Amount> cost) {
+                                  std::span<const Amount> cost, const LedgerScope& scope) {
   return impl_->Join([&](Connection& c) {
     std::string name;
     {
@@ -541,7 +551,9 @@ Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& ev
           scored ? std::optional(evaluation.score_kind) : std::nullopt, candidate)
         .Run();
     InsertEvaluation(c, candidate, evaluation);
-    impl_->meter.SettleAll(c, "evaluation " + name, cost);
+    if (cost.empty()) return true;
+    const std::string key = EvaluationKey(name);
+    for (int n = 1; !impl_->meter.Book(c, NumberedKey(key, n), cost, scope);) ++n;
     return true;
   });
 }
@@ -593,7 +605,6 @@ Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
           "?2 / ?4 * ?4 AND ?2 / ?4 * ?4 + ?4 - 1",
           DuplicateMessage(name), to, from, kNumbers * kBranches)
         .Run();
-    impl_->meter.SettleAll(c, "evaluation " + name, {});
     return true;
   });
 }
@@ -688,6 +699,12 @@ Result<std::optional<llm::Reply>> Store::FindReply(const CallKey& key) {
   return impl_->writer.Read([&](Connection& c) { return ReplyByKey(c, key); });
 }
 
+Result<bool> Store::HasReplies() {
+  return impl_->writer.Read([&](Connection& c) {
+    return Query(c, "SELECT 1 FROM calls WHERE status = ? LIMIT 1", CallStatus::kAnswered).Step();
+  });
+}
+
 Result<std::optional<llm::Reply>> Store::FindReplyTo(const Hash& request, int skip) {
   return impl_->writer.Read([&](Connection& c) { return ReplyByRequest(c, request, skip); });
 }
@@ -716,16 +733,13 @@ Result<bool> Store::Reserve(std::string_view key, const Amount& amount) {
 
 Result<bool> Store::Reserve(std::string_view key, std::span<const Amount> amounts,
                             const LedgerScope& scope, std::span<const LedgerLimit> limits) {
-  const auto reserve = [&](Connection& c) {
-    return impl_->meter.Reserve(c, key, amounts, scope, limits);
-  };
-  // Of what nobody bounds and no GPU is held for, a kill loses nothing but the count.
-  const bool matters = std::any_of(amounts.begin(), amounts.end(), [&](const Amount& amount) {
-    return amount.kind == LedgerKind::kGpuSeconds ||
-           std::any_of(limits.begin(), limits.end(),
-                       [&](const LedgerLimit& limit) { return limit.kind == amount.kind; });
-  });
-  return matters ? impl_->Transact(reserve) : impl_->Join(reserve);
+  return impl_->Transact(
+      [&](Connection& c) { return impl_->meter.Reserve(c, key, amounts, scope, limits); });
+}
+
+Result<bool> Store::Book(std::string_view key, std::span<const Amount> amounts,
+                         const LedgerScope& scope) {
+  return impl_->Join([&](Connection& c) { return impl_->meter.Book(c, key, amounts, scope); });
 }
 
 Result<bool> Store::Settle(std::string_view key, const Amount& amount) {
