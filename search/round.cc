@@ -283,7 +283,11 @@ struct Round::Impl {
       }
       taken = Take(place, intake, parsed->ideas, answer->call);
       if (!taken) return taken;
-      if (intake.full() || intake.refusals().empty()) return {};
+      if (intake.full() || intake.refusals().empty()) break;
+    }
+    if (intake.taken().empty()) {
+      parts.observer.Line(fmt::format(
+          "  no ideas from {}: the model names none that was not tried from it", parent.name));
     }
     return {};
   }
