@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -74,6 +75,8 @@ const std::vector<Shape>& Shapes() {
        {{"rows", 4096}, {"row", 32000}, {"rows_max", 4096}, {"row_max", 50257}, {"bits", 16}}},
       {"rotary_embedding", {{"d", 128}, {"rows", 65536}, {"row", 128}, {"bits", 16}}},
       {"attention", {{"d", 128}, {"rows", 524288}, {"row", 128}, {"bits", 16}}},
+      {"attention",
+       {{"s", 512}, {"d", 1024}, {"rows", 524288}, {"row", 1024}, {"bits", 16}, {"hopper", 1}}},
       {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}}},
       {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}, {"hopper", 1}}},
       {"conv2d",
@@ -193,6 +196,33 @@ TEST(Catalogue, HopperProgramsAreOfferedOnlyWhereTheyCanRun) {
   EXPECT_EQ(offered("attention", with(heads, "hopper", 0)), 0u);
   EXPECT_EQ(offered("attention", with(heads, "d", 1024)), 0u);
   EXPECT_EQ(offered("attention", with(heads, "d", 100)), 0u);
+}
+
+// Heads above 128 columns have a Hopper program of their own, while all scores of a query fit the
+// registers; those above 256 no transformation that changes only the kernel of narrower ones.
+TEST(Catalogue, WideHeadsAreOfferedWhatServesThem) {
+  const auto offered = [](const Facts& facts) {
+    std::map<std::string, std::size_t> count;
+    for (const Traits& traits : Reachable({"attention", facts}, 3, nullptr)) {
+      ++count[traits.at("strategy")];
+    }
+    return count;
+  };
+  const Facts wide = {{"s", 512}, {"d", 1024}, {"bits", 16}, {"hopper", 1}};
+  const auto with = [&](const char* name, std::int64_t value) {
+    Facts facts = wide;
+    facts[name] = value;
+    return facts;
+  };
+  EXPECT_GT(offered(wide)["wgmma_wide"], 2u);
+  EXPECT_EQ(offered(wide)["mma"], 1u);
+  EXPECT_EQ(offered(wide)["wgmma"], 0u);
+  EXPECT_EQ(offered(with("hopper", 0)).size(), 1u);
+  EXPECT_EQ(offered(with("s", 513))["wgmma_wide"], 0u);
+  EXPECT_EQ(offered(with("d", 1020))["wgmma_wide"], 0u);
+  EXPECT_EQ(offered(with("d", 128))["wgmma_wide"], 0u);
+  EXPECT_GT(offered(with("d", 136))["wgmma_wide"], 2u);
+  EXPECT_GT(offered(with("d", 136))["mma"], 4u);
 }
 
 // Operands in two fp16 parts: for fp32 products that are worth two more launches, up to class fp32.

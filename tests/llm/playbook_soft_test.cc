@@ -200,7 +200,8 @@ tl::expected<double, std::string> PlaybookSoft::Run(const std::string& traits_te
   if (!asked) return bad(asked.error().message);
   const codegen::KernelProgram& program = asked->program;
   const seeds::Case c = MakeCase(p);
-  const std::string soft = Soften(program.source);
+  const bool hopper = traits_text.find("strategy=wgmma") != std::string::npos;
+  const std::string soft = hopper ? Soften(program.source) : program.source;
   if (soft.empty()) return bad("the source has no part of TMA and wgmma");
   const auto compiled = farm_->Compile({codegen::Prelude(c) + soft, "sm_90a", {}});
   if (!compiled) return bad(compiled.error().message);
@@ -484,6 +485,43 @@ TEST_F(PlaybookSoft, AttentionOfHeadsThatTmaCannotServeIsRight) {
   Problem wide = Heads(1, 1, 19, 136, true, DType::kBF16);
   wide.maps = false;
   Check("op=flash_attention strategy=wgmma", {wide}, kBfloat, 2);
+}
+
+TEST_F(PlaybookSoft, AttentionOfWideHeadsIsRight) {
+  // Two tiles of keys, the first of which is corrected; a block with three pieces of two heads.
+  Check("op=attention strategy=wgmma_wide", {Heads(1, 2, 262, 136, false)}, kHalf, 2, false);
+  Check("op=attention strategy=wgmma_wide span=128 ring=3",
+        {Heads(1, 1, 150, 264, false, DType::kBF16)}, kBfloat, 1, false);
+  Check("op=attention strategy=wgmma_wide hints=1", {Heads(1, 1, 257, 136, false)}, kHalf, 3,
+        false);
+  // No rank of a tile or stage is left over: a race shows.
+  Check("op=attention strategy=wgmma_wide span=128 ring=2", {Heads(1, 1, 33, 192, false)}, kHalf,
+        1);
+}
+
+TEST_F(PlaybookSoft, CausalAttentionOfWideHeadsIsRight) {
+  Check("op=flash_attention strategy=wgmma_wide span=128 ring=6", {Heads(1, 1, 290, 144, true)},
+        kHalf, 3, false);
+}
+
+TEST_F(PlaybookSoft, WideHeadsThatTmaCannotServeAreRight) {
+  Problem odd = Heads(1, 1, 19, 131, false);
+  odd.maps = false;
+  Problem narrow = Heads(1, 1, 21, 40, false, DType::kBF16);
+  narrow.maps = false;
+  Check("op=attention strategy=wgmma_wide", {odd}, kHalf, 2);
+  Check("op=attention strategy=wgmma_wide", {narrow}, kBfloat, 2);
+}
+
+// Above 256 columns the mma.sync programs take another kernel, which no task's check cases reach.
+TEST_F(PlaybookSoft, HeadsTooWideForAWarpAreRight) {
+  Problem plain = Heads(1, 1, 70, 264, false);
+  Problem odd = Heads(1, 2, 37, 259, false, DType::kBF16);
+  Problem causal = Heads(1, 1, 69, 300, true);
+  for (Problem* p : {&plain, &odd, &causal}) p->maps = false;
+  Check("op=attention strategy=mma", {plain}, kHalf, 2);
+  Check("op=attention strategy=mma", {odd}, kBfloat, 2);
+  Check("op=flash_attention strategy=mma", {causal}, kHalf, 2);
 }
 
 TEST_F(PlaybookSoft, CausalAttentionIsRight) {

@@ -194,6 +194,8 @@ std::vector<Tested> AllPrograms() {
        "crfm",
        "op=attention strategy=mma warps=2 keys=64 stages=2",
        {"s77_d128", "near_max"}},
+      {"AttentionWideHopperElsewhere", "attention", "crfm", "op=attention strategy=wgmma_wide",
+       attention},
       {"FlashAttention", "flash_attention", "autokernel", "op=flash_attention strategy=mma",
        causal},
       {"FlashAttentionPipeline", "flash_attention", "autokernel",
