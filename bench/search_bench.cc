@@ -201,7 +201,7 @@ int Bookkeeping(int candidates, bool survive_power_loss) {
   config.patience = 1000;
   Must(RunSearch(parts, config, {}));
   // The same evaluations one after the other, beside no search.
-  constexpr int kAlone = 500;
+  constexpr int kAlone = 3000;
   const std::clock_t began = std::clock();
   for (int n = 0; n < kAlone; ++n) {
     auto program = Must(codegen::MakeProgram(

@@ -34,6 +34,9 @@ Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields&
   fields.SetText("category", std::string(ideas::Name(context.idea.category)));
   fields.SetText("rationale", ideas::Shield(context.idea.rationale));
   fields.SetText("gain", fmt::format("{:.2f}", context.idea.expected_gain));
+  fields.SetLines("lineage",
+                  ideas::FitLines(ideas::DescribeAll(context.lineage), room.lineage, true));
+  fields.SetLines("named", ideas::FitChanges(context.named, room.named));
   fields.SetLines("hints", ideas::ShieldAll(context.hints));
   auto prompt = page.Render(fields);
   if (!prompt) return Failure(std::move(prompt.error()));

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "base/share.h"
+#include "ideas/changes.h"
 #include "ideas/context.h"
 #include "ideas/idea.h"
 #include "ideas/prompt_page.h"
@@ -22,8 +23,10 @@ struct ImplementContext {
   ideas::DeviceFacts device;
   ideas::KernelFacts parent;
   ideas::Idea idea;
-  std::vector<std::string> hints;  // from the user
-  std::string model;               // for Request::model
+  std::vector<ideas::TriedIdea> lineage;  // from the seed to the parent, in order
+  std::vector<ideas::Change> named;       // kernels that the idea names
+  std::vector<std::string> hints;         // from the user
+  std::string model;                      // for Request::model
   // Siblings have the same prompt and consecutive seeds: each is another sample, and the playbook
   // client makes its parameter choice number seed modulo the number of choices.
   std::uint64_t seed = 0;

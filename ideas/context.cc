@@ -12,10 +12,11 @@ namespace grove::ideas {
 namespace {
 
 // Names of the sections of all prompts.
-constexpr std::array<std::string_view, 19> kSections = {
-    "task",   "device",   "parent",  "lineage",  "tried_here", "tried_elsewhere", "hints",
-    "goal",   "playbook", "request", "idea",     "rules",      "reply",           "failure",
-    "failed", "attempts", "branch",  "proposed", "refusals"};
+constexpr std::array<std::string_view, 22> kSections = {
+    "task",     "device",  "parent",   "lineage",  "tried_here", "tried_elsewhere",
+    "hints",    "goal",    "playbook", "request",  "idea",       "rules",
+    "reply",    "failure", "failed",   "attempts", "branch",     "proposed",
+    "refusals", "ties",    "changes",  "named"};
 
 std::string Size(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
@@ -123,6 +124,12 @@ std::string DescribeTried(const TriedIdea& tried) {
   return Shield(line);
 }
 
+std::vector<std::string> DescribeAll(const std::vector<TriedIdea>& tried) {
+  std::vector<std::string> lines;
+  for (const TriedIdea& t : tried) lines.push_back(DescribeTried(t));
+  return lines;
+}
+
 std::string Shield(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -204,6 +211,7 @@ std::string DescribeKernel(const KernelFacts& k) {
         "once, at the copy's bandwidth, and the arithmetic at the peak of the precision demanded)",
         us(*k.floor)));
   }
+  if (!k.what_counts.empty()) lines.push_back("what counts: " + Shield(k.what_counts));
   if (k.share_of_floor) {
     lines.push_back(fmt::format("share of the floor reached: {:.1f}%", 100 * *k.share_of_floor));
   }

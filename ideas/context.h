@@ -64,6 +64,7 @@ struct KernelFacts {
   std::optional<Nanoseconds> floor;      // of the demanded class
   std::optional<double> share_of_floor;  // floor / time, 0 to 1
   bool modelled = false;                 // the time is modelled, not measured
+  std::string what_counts;               // how large a difference of time must be; may be empty
   std::optional<int> registers;          // per thread
   std::optional<std::int64_t> spill_bytes;
   std::optional<std::int64_t> shared_bytes;  // per block, static and dynamic
@@ -102,6 +103,9 @@ std::string_view Name(TriedIdea::Outcome outcome);
 struct PromptBudget {
   std::size_t tried_here = 12000;  // of its lines together; the newest stay
   std::size_t tried_elsewhere = 8000;
+  std::size_t ties = 16000;     // of kernels that tie with the parent, and their changes
+  std::size_t changes = 12000;  // of other kernels; the first stay
+  std::size_t named = 16000;    // of kernels that an idea names
   std::size_t lineage = 6000;
   std::size_t playbook = 12000;
   std::size_t counters = 6000;
@@ -118,6 +122,7 @@ std::string FitText(std::string_view text, std::size_t bytes);
 std::string DescribeGain(double gain);
 // One line for a prompt: "Vectorised loads [memory access]: win, 1.80x; note".
 std::string DescribeTried(const TriedIdea& tried);
+std::vector<std::string> DescribeAll(const std::vector<TriedIdea>& tried);
 
 // Foreign text made safe inside a section: tags that look like a section's get a blank after '<'.
 std::string Shield(std::string_view text);

@@ -4,15 +4,6 @@
 #include <fmt/ranges.h>
 
 namespace grove::ideas {
-namespace {
-
-std::vector<std::string> DescribeAll(const std::vector<TriedIdea>& tried) {
-  std::vector<std::string> lines;
-  for (const TriedIdea& t : tried) lines.push_back(DescribeTried(t));
-  return lines;
-}
-
-}  // namespace
 
 PromptPage IdeaPage(const std::filesystem::path& prompts) { return {prompts, "idea"}; }
 
@@ -32,6 +23,8 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context, const PromptPa
   fields.SetText("source", Fenced("cuda", FitText(parent.source, room.source)));
   fields.SetText("plan", Fenced("json", FitText(parent.plan, room.plan)));
   fields.SetLines("lineage", FitLines(DescribeAll(context.lineage), room.lineage, true));
+  fields.SetLines("ties", FitChanges(context.ties, room.ties));
+  fields.SetLines("changes", FitChanges(context.changes, room.changes));
   fields.SetLines("tried_here", FitLines(DescribeAll(context.tried_here), room.tried_here, true));
   fields.SetLines("tried_elsewhere",
                   FitLines(DescribeAll(context.tried_elsewhere), room.tried_elsewhere, false));

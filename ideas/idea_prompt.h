@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "base/share.h"
+#include "ideas/changes.h"
 #include "ideas/context.h"
 #include "ideas/prompt_page.h"
 #include "llm/client.h"
@@ -22,6 +23,8 @@ struct IdeaContext {
   std::vector<TriedIdea> lineage;          // from the seed to the parent, in order
   std::vector<TriedIdea> tried_here;       // already tried from this parent
   std::vector<TriedIdea> tried_elsewhere;  // from other kernels of the run
+  std::vector<Change> ties;                // kernels as fast as the parent, fastest first
+  std::vector<Change> changes;             // other kernels of these ideas, the most telling first
   std::vector<std::string> playbook;       // see Library::Excerpt
   std::vector<std::string> hints;          // from the user
   std::string goal;                        // "below 500 us"; may be empty

@@ -66,6 +66,14 @@ CallRow NeedCall(Connection& c, CallId id) {
   return *std::move(row);
 }
 
+std::string NameOf(Connection& c, CandidateId id) {
+  Query row(c, "SELECT name FROM candidates WHERE id = ?", id);
+  if (!row.Step()) {
+    Throw(ErrorCode::kNotFound, fmt::format("the run has no candidate {}", id.value));
+  }
+  return row.Text(0);
+}
+
 void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
   std::vector<StageRow> stages = e.stages;
   if (stages.empty()) {
@@ -465,13 +473,19 @@ Result<std::vector<CandidateId>> Store::RequestCandidates(IdeaId idea, int first
     }
     std::vector<CandidateId> ids;
     for (int branch = first; branch < first + count; ++branch) {
-      Query(c,
-            "INSERT INTO candidates (id, name, round, idea, parent, branch, turn, status) "
-            "SELECT (SELECT number FROM rounds WHERE id = ideas.round) * ?3 + number * ?4 + ?2, "
-            "name || '.b' || ?2, round, id, parent, ?2, 0, 'requested' FROM ideas "
-            "WHERE id = ?1 ON CONFLICT (idea, branch) DO NOTHING",
-            idea, branch, kNumbers * kBranches, kBranches)
-          .Run();
+      const int added =
+          Query(
+              c,
+              "INSERT INTO candidates (id, name, round, idea, parent, branch, turn, status) "
+              "SELECT (SELECT number FROM rounds WHERE id = ideas.round) * ?3 + number * ?4 + ?2, "
+              "name || '.b' || ?2, round, id, parent, ?2, 0, 'requested' FROM ideas "
+              "WHERE id = ?1 ON CONFLICT (idea, branch) DO NOTHING",
+              idea, branch, kNumbers * kBranches, kBranches)
+              .Run();
+      if (added > 0) {
+        ids.emplace_back(c.database().getLastInsertRowid());
+        continue;
+      }
       Query row(c, "SELECT id FROM candidates WHERE idea = ? AND branch = ?", idea, branch);
       if (!row.Step()) {
         Throw(ErrorCode::kNotFound, fmt::format("the run has no idea {}", idea.value));
@@ -490,22 +504,16 @@ Result<CandidateId> Store::RequestCandidate(IdeaId idea, int branch) {
 
 Result<bool> Store::ReceiveProgram(CandidateId candidate, const ProgramDraft& program) {
   return impl_->Join([&](Connection& c) {
-    {
-      Query row(c, "SELECT status, turn FROM candidates WHERE id = ?", candidate);
-      if (!row.Step()) {
-        Throw(ErrorCode::kNotFound, fmt::format("the run has no candidate {}", candidate.value));
-      }
-      const auto status = row.Enum<CandidateStatus>(0);
-      if (status == CandidateStatus::kEvaluated) return false;
-      if (status == CandidateStatus::kReceived && program.turn <= row.Small(1)) return false;
-    }
-    Query(c,
-          "UPDATE candidates SET status = ?, turn = ?, source = ?, plan = ?, identity = ? "
-          "WHERE id = ?",
-          CandidateStatus::kReceived, program.turn, PutOptional(c, program.source),
-          PutOptional(c, program.plan), program.identity, candidate)
-        .Run();
-    return true;
+    const int changed =
+        Query(c,
+              "UPDATE candidates SET status = ?1, turn = ?2, source = ?3, plan = ?4, identity = ?5 "
+              "WHERE id = ?6 AND (status = ?7 OR (status = ?1 AND turn < ?2))",
+              CandidateStatus::kReceived, program.turn, PutOptional(c, program.source),
+              PutOptional(c, program.plan), program.identity, candidate,
+              CandidateStatus::kRequested)
+            .Run();
+    if (changed == 0) NameOf(c, candidate);  // throws when there is none
+    return changed > 0;
   });
 }
 
@@ -529,30 +537,28 @@ Result<bool> Store::RecordAttempt(CandidateId candidate, const ProgramDraft& pro
 Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
                                   std::span<const Amount> cost, const LedgerScope& scope) {
   return impl_->Join([&](Connection& c) {
-    std::string name;
-    {
-      Query row(c, "SELECT status, name FROM candidates WHERE id = ?", candidate);
-      if (!row.Step()) {
-        Throw(ErrorCode::kNotFound, fmt::format("the run has no candidate {}", candidate.value));
-      }
-      if (row.Enum<CandidateStatus>(0) == CandidateStatus::kEvaluated) return false;
-      name = row.Text(1);
-    }
     const eval::Verdict& v = evaluation.verdict;
     const bool scored = evaluation.score && std::isfinite(evaluation.score->count());
-    Query(c,
-          "UPDATE candidates SET status = ?, verdict = ?, stage = ?, case_name = ?, message = ?, "
-          "input_seed = ?, tensor = ?, element = ?, expected = ?, got = ?, error = ?, "
-          "tolerance = ?, precision = ?, score_ns = ?, score_kind = ? WHERE id = ?",
-          CandidateStatus::kEvaluated, v.kind, v.stage, v.case_name, v.message,
-          static_cast<std::int64_t>(v.seed), v.tensor, v.element, v.expected, v.got, v.error,
-          v.tolerance, evaluation.precision,
-          scored ? std::optional(evaluation.score->count()) : std::nullopt,
-          scored ? std::optional(evaluation.score_kind) : std::nullopt, candidate)
-        .Run();
+    const int changed =
+        Query(
+            c,
+            "UPDATE candidates SET status = ?, verdict = ?, stage = ?, case_name = ?, message = ?, "
+            "input_seed = ?, tensor = ?, element = ?, expected = ?, got = ?, error = ?, "
+            "tolerance = ?, precision = ?, score_ns = ?, score_kind = ? WHERE id = ? AND "
+            "status <> 'evaluated'",
+            CandidateStatus::kEvaluated, v.kind, v.stage, v.case_name, v.message,
+            static_cast<std::int64_t>(v.seed), v.tensor, v.element, v.expected, v.got, v.error,
+            v.tolerance, evaluation.precision,
+            scored ? std::optional(evaluation.score->count()) : std::nullopt,
+            scored ? std::optional(evaluation.score_kind) : std::nullopt, candidate)
+            .Run();
+    if (changed == 0) {
+      NameOf(c, candidate);  // throws when there is none
+      return false;
+    }
     InsertEvaluation(c, candidate, evaluation);
     if (cost.empty()) return true;
-    const std::string key = EvaluationKey(name);
+    const std::string key = EvaluationKey(NameOf(c, candidate));
     for (int n = 1; !impl_->meter.Book(c, NumberedKey(key, n), cost, scope);) ++n;
     return true;
   });
@@ -665,7 +671,7 @@ Result<CallRow> Store::BeginCall(const CallKey& key, const llm::Request& request
 }
 
 Result<bool> Store::AnswerCall(CallId call, const llm::Reply& reply, std::span<const Amount> cost) {
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     const CallRow row = NeedCall(c, call);
     if (row.status == CallStatus::kAnswered) return false;
     const WallTime now = impl_->clock.WallTime();

@@ -13,12 +13,12 @@
 // which is little beside a model call or an evaluation (docs/store.md has figures).
 //
 // Shared transactions (StoreOptions::linger). What leaves the process, or allows something to leave
-// it, and a reply, which was paid for, is on the disk before the function returns: BeginCall,
-// RenewCall, FailCall, Reserve, AnswerCall, and all that is not named here. What only keeps what
-// was made of it (RecordIdeas, RequestCandidates, ReceiveProgram, RecordAttempt, RecordVerdict,
-// MoveVerdict, SettleAll, LimitStates, and Reserve of what is neither limited nor a GPU's) may wait
-// for it, at most the linger. The order is kept, so a kill leaves the run as it was at most a
-// linger before; what a search did since then it does again, from replies that are stored.
+// it, is on the disk before the function returns: BeginCall, RenewCall, FailCall, Reserve, and all
+// that is not named here. What only keeps what came (AnswerCall, RecordIdeas, RequestCandidates,
+// ReceiveProgram, RecordAttempt, RecordVerdict, MoveVerdict, Book, SettleAll, LimitStates) may wait
+// for it, at most the linger. The order is kept, so nothing is there without what it was made of,
+// and a kill leaves the run as it was at most a linger before; what a search did since then it does
+// again, and a reply of that moment is asked for and paid again, like one that was on its way.
 //
 // Errors. kResource (disk full, read-only folder, quota): nothing of the transition is stored, the
 // run is as it was; with a linger, nothing can be stored until the run is opened again.

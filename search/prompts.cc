@@ -12,6 +12,7 @@
 #include "eval/model/cost_model.h"
 #include "ideas/idea_prompt.h"
 #include "results/tree.h"
+#include "search/changes.h"
 #include "search/describe.h"
 #include "search/stagnation.h"
 
@@ -47,6 +48,12 @@ ideas::DeviceFacts FactsOf(const eval::Device& device, const SearchConfig& confi
   facts.shared_per_block = spec.shared_per_block;
   facts.modelled = device.name() == "emulator" && config.until.empty();
   return facts;
+}
+
+TriedIdea::Outcome OutcomeOf(double gain) {
+  return gain > 1 + kNoise   ? TriedIdea::Outcome::kWin
+         : gain < 1 - kNoise ? TriedIdea::Outcome::kLoss
+                             : TriedIdea::Outcome::kTie;
 }
 
 // The task with what each case's outputs may err; where a checker decides, the contract says it.
@@ -121,9 +128,7 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
     return tried;
   }
   tried.best = DescribeBest(*credit.best);
-  tried.outcome = *tried.gain > 1 + kNoise   ? TriedIdea::Outcome::kWin
-                  : *tried.gain < 1 - kNoise ? TriedIdea::Outcome::kLoss
-                                             : TriedIdea::Outcome::kTie;
+  tried.outcome = OutcomeOf(*tried.gain);
   if (tried.outcome == TriedIdea::Outcome::kLoss && credit.best->evaluation) {
     if (const std::string where = WhereTheTimeIs(*credit.best->evaluation); !where.empty()) {
       tried.note += (tried.note.empty() ? "" : "; ") + where;
@@ -170,11 +175,17 @@ Result<ParentFacts> Prompts::Describe(const RunTree& tree, const CandidateRow& p
   auto kernel = FactsOf(tree, parent);
   if (!kernel) return Failure(std::move(kernel.error()));
   facts.kernel = std::move(*kernel);
+  facts.kernel.what_counts = WhatCounts(parent);
   const results::RunData& data = tree.data();
   for (const CandidateRow* step = &parent; step->idea; step = data.Find(step->parent)) {
     TriedIdea tried = OutcomeOf(tree, *data.Find(step->idea));
-    // What this very step gained, not the best of its siblings.
+    // Of this very step, not of the best of its siblings; and what became of those does not matter
+    // any more.
     tried.gain = results::SpeedUp(*data.Find(step->parent), *step);
+    tried.note = DescribeBest(*step);
+    tried.best.clear();
+    tried.tries = 0;
+    if (tried.gain) tried.outcome = OutcomeOf(*tried.gain);
     facts.lineage.push_back(std::move(tried));
   }
   std::reverse(facts.lineage.begin(), facts.lineage.end());
@@ -208,6 +219,10 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
     if (const CandidateRow* from = data.Find(idea->parent)) tried.from = NameAndTime(*from);
     context.tried_elsewhere.push_back(std::move(tried));
   }
+  auto changes = ChangesBeside(tree, *data.Find(parent.id), question.round);
+  if (!changes) return Failure(std::move(changes.error()));
+  context.ties = std::move(changes->ties);
+  context.changes = std::move(changes->others);
   context.playbook = library_.Excerpt(task_.family, device_.arch, question.round);
   context.hints = question.hints;
   context.goal = question.goal;
@@ -221,13 +236,16 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
 }
 
 codegen::ImplementContext Prompts::Implementation(const ParentFacts& parent, const IdeaRow& idea,
+                                                  const std::vector<ideas::Change>& named,
                                                   int branch,
                                                   const std::vector<std::string>& hints) const {
   codegen::ImplementContext context;
   context.task = task_;
   context.device = device_;
   context.parent = parent.kernel;
+  context.lineage = parent.lineage;
   context.idea = IdeaOf(idea);
+  context.named = named;
   context.hints = hints;
   context.model = config_.model;
   context.seed = SeedOf(branch);
@@ -239,18 +257,19 @@ std::uint64_t Prompts::SeedOf(int branch) const {
 }
 
 Result<llm::Request> Prompts::ForImplementation(const ParentFacts& parent, const IdeaRow& idea,
-                                                int branch,
+                                                const std::vector<ideas::Change>& named, int branch,
                                                 const std::vector<std::string>& hints) const {
-  return codegen::BuildImplementRequest(Implementation(parent, idea, branch, hints), pages_);
+  return codegen::BuildImplementRequest(Implementation(parent, idea, named, branch, hints), pages_);
 }
 
-Result<llm::Request> Prompts::ForRepair(const ParentFacts& parent, const IdeaRow& idea, int branch,
+Result<llm::Request> Prompts::ForRepair(const ParentFacts& parent, const IdeaRow& idea,
+                                        const std::vector<ideas::Change>& named, int branch,
                                         const std::vector<std::string>& hints,
                                         const results::ProgramDraft& failed,
                                         const eval::Verdict& verdict, const std::string& report,
                                         const std::vector<std::string>& earlier) const {
   codegen::RepairContext context;
-  context.implement = Implementation(parent, idea, branch, hints);
+  context.implement = Implementation(parent, idea, named, branch, hints);
   context.source = failed.source.value_or("");
   context.plan = failed.plan.value_or("");
   context.verdict = eval::Name(verdict.kind);

@@ -52,21 +52,25 @@ class Prompts {
   // Ideas for `parent`, given what the rounds before found. REQUIRES: as Describe.
   Result<llm::Request> ForIdeas(const RunTree& tree, const ParentFacts& parent,
                                 const IdeaQuestion& question) const;
-  // One implementation of `idea`; siblings differ by SeedOf(branch) alone.
+  // One implementation of `idea`; siblings differ by SeedOf(branch) alone. `named`: of
+  // ChangesNamedBy.
   Result<llm::Request> ForImplementation(const ParentFacts& parent, const results::IdeaRow& idea,
-                                         int branch, const std::vector<std::string>& hints) const;
+                                         const std::vector<ideas::Change>& named, int branch,
+                                         const std::vector<std::string>& hints) const;
   std::uint64_t SeedOf(int branch) const;
   // Another try after `failed` ended with `verdict`; `report` is RepairReport() of its evaluation,
   // `earlier` are the verdicts before that one.
   Result<llm::Request> ForRepair(const ParentFacts& parent, const results::IdeaRow& idea,
-                                 int branch, const std::vector<std::string>& hints,
+                                 const std::vector<ideas::Change>& named, int branch,
+                                 const std::vector<std::string>& hints,
                                  const results::ProgramDraft& failed, const eval::Verdict& verdict,
                                  const std::string& report,
                                  const std::vector<std::string>& earlier) const;
 
  private:
   codegen::ImplementContext Implementation(const ParentFacts& parent, const results::IdeaRow& idea,
-                                           int branch, const std::vector<std::string>& hints) const;
+                                           const std::vector<ideas::Change>& named, int branch,
+                                           const std::vector<std::string>& hints) const;
 
   const SearchConfig& config_;
   const ideas::TaskFacts task_;

@@ -14,6 +14,7 @@
 #include "results/control.h"
 #include "results/format.h"
 #include "search/candidate.h"
+#include "search/changes.h"
 #include "search/convert.h"
 #include "search/describe.h"
 #include "search/elsewhere.h"
@@ -326,13 +327,25 @@ struct Round::Impl {
             turn};
   }
 
+  // What the kernels that the slot's idea names changed.
+  Result<std::vector<ideas::Change>> Named(const Slot& slot) const {
+    const ParentFacts& parent = parents[static_cast<std::size_t>(slot.place - 1)];
+    const auto lock = parts.tree.Lock();
+    return ChangesNamedBy(parts.tree, *parts.tree.data().Find(parent.id), slot.idea, plan.index);
+  }
+
   // Asks for the first program.
   void Write(const SlotPtr& slot) {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
     SharedPrompt& prompt = *slot->prompt;
     std::call_once(prompt.once, [&] {
-      prompt.request =
-          parts.prompts.ForImplementation(parent, slot->idea, slot->branch, HintsFor(slot->place));
+      const auto named = Named(*slot);
+      if (!named) {
+        prompt.request = Failure(named.error());
+        return;
+      }
+      prompt.request = parts.prompts.ForImplementation(parent, slot->idea, *named, slot->branch,
+                                                       HintsFor(slot->place));
     });
     if (!prompt.request) return Set(prompt.request.error());
     llm::Request request = *prompt.request;
@@ -498,8 +511,10 @@ struct Round::Impl {
   void Repair(const SlotPtr& slot, const EvaluationRow& row) {
     const ParentFacts& parent = parents[static_cast<std::size_t>(slot->place - 1)];
     const int turn = slot->received.draft.turn + 1;
+    const auto named = Named(*slot);
+    if (!named) return Set(named.error());
     const auto request =
-        parts.prompts.ForRepair(parent, slot->idea, slot->branch, HintsFor(slot->place),
+        parts.prompts.ForRepair(parent, slot->idea, *named, slot->branch, HintsFor(slot->place),
                                 slot->received.draft, row.verdict, slot->report, slot->earlier);
     if (!request) return Set(request.error());
     auto answer = Ask(KeyOf(*slot, turn), *request);

@@ -93,6 +93,8 @@ TEST_P(PlaybookHopper, IsCompiledWithoutSpillsAndItsPlanHolds) {
 
 std::vector<Tested> AllPrograms() {
   const std::vector<std::string> product = {"crfm_fp16", "ak_large_mean_f16"};
+  const std::vector<std::string> single = {"crfm", "m33_n65_k17"};
+  const std::vector<std::string> conv = {"crfm", "channels8_kernel3"};
   const std::vector<std::string> mlp = {"2048x2048x5504_f16", "b5_d256_h320_bf16"};
   const std::vector<std::string> plain = {"crfm", "s65_d32"};
   const std::vector<std::string> causal = {"2x32x1024x64_f16", "s33_d32_batch_bf16"};
@@ -159,6 +161,22 @@ std::vector<Tested> AllPrograms() {
        "crfm_fp16",
        "op=matmul strategy=wgmma persistent=0",
        {"crfm_fp16"}},
+      {"conv2d_split", "conv2d", "crfm", "op=conv2d strategy=wgmma_split", conv},
+      {"conv2d_relu_maxpool_split",
+       "conv2d_relu_maxpool",
+       "crfm",
+       "op=conv2d_relu_maxpool strategy=wgmma_split dependent=1",
+       {"crfm"}},
+      {"matmul_split", "matmul", "crfm", "op=matmul strategy=wgmma_split", single},
+      {"matmul_split_dependent", "matmul", "crfm", "op=matmul strategy=wgmma_split dependent=1",
+       single},
+      {"matmul_split_cluster", "matmul", "crfm", "op=matmul strategy=wgmma_split cluster=2 run=8",
+       single},
+      {"matmul_split_blocks",
+       "matmul",
+       "crfm",
+       "op=matmul strategy=wgmma_split persistent=0 run=2",
+       {"crfm"}},
       {"fused_mlp_128x256", "fused_mlp", "autokernel", "op=fused_mlp strategy=wgmma persistent=1",
        mlp},
       {"fused_mlp_128x128", "fused_mlp", "autokernel",
