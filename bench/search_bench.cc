@@ -4,8 +4,9 @@
 //
 //   search_bench busy [SCALE]  share of the time in which the (one) timing stage is at work; SCALE
 //                              makes all durations longer, for a machine that others use as well
-//   search_bench bookkeeping   10,000 candidates that cost nothing to write or to evaluate: time of
-//                              the processor (all threads) and time on the clock
+//   search_bench bookkeeping   10,000 candidates that cost next to nothing to write or to evaluate:
+//                              time of the processor (all threads) and time on the clock, and what
+//                              of it an evaluator alone takes, which is no bookkeeping
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -199,6 +200,15 @@ int Bookkeeping(int candidates, bool survive_power_loss) {
   const SearchParts parts{task, *evaluator, device, client, *store, observer};
   config.patience = 1000;
   Must(RunSearch(parts, config, {}));
+  // The same evaluations one after the other, beside no search.
+  constexpr int kAlone = 3000;
+  const std::clock_t began = std::clock();
+  for (int n = 0; n < kAlone; ++n) {
+    auto program = Must(codegen::MakeProgram(
+        testing::TinySource(fmt::format("// @time {}\n", 2e6 - n)), testing::TinyPlan()));
+    if (!Must(evaluator->Evaluate(program)).verdict.passed()) std::abort();
+  }
+  const double alone = 1e3 * static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC / kAlone;
   const std::size_t rounds = observer.ends.size() - 1;
   const auto thousand = static_cast<std::size_t>((1000 + per_round - 1) / per_round);
   // ms a candidate, of the rounds from..to
@@ -215,6 +225,11 @@ int Bookkeeping(int candidates, bool survive_power_loss) {
         processor ? "processor" : "clock    ", cost(0, thousand, processor),
         cost(rounds - thousand, rounds, processor), cost(0, rounds, processor));
   }
+  fmt::print(
+      "evaluating alone: {:.3f} ms of the processor each, so bookkeeping is {:.3f} ms in the first "
+      "thousand, {:.3f} ms in the last, {:.3f} ms over all\n",
+      alone, cost(0, thousand, true) - alone, cost(rounds - thousand, rounds, true) - alone,
+      cost(0, rounds, true) - alone);
   return 0;
 }
 

@@ -25,8 +25,10 @@ void ForEachLine(std::string_view text, Visit visit) {
   }
 }
 
+// "ptxas info    : (C7514) Potential Performance Loss: wgmma ... serialized" is none.
 bool IsPtxasStatistics(std::string_view line) {
-  return line.starts_with("ptxas info") || line.starts_with("ptxas         .");
+  return (line.starts_with("ptxas info") && line.find(": (C") == std::string_view::npos) ||
+         line.starts_with("ptxas         .");
 }
 
 bool IsError(std::string_view line) {

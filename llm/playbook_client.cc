@@ -90,9 +90,18 @@ const Op* FindOp(const Catalogue& catalogue, const PromptView& view) {
   return found;
 }
 
+// Bits of the mantissas of a class of accuracy; those of fp32 when none is demanded.
+std::int64_t ClassBits(std::string_view demanded) {
+  if (demanded == "fp64") return 53;
+  if (demanded == "tf32" || demanded == "fp16") return 11;
+  if (demanded == "bf16") return 8;
+  return demanded == "fp8" ? 4 : 24;
+}
+
 // Every dim in lower case (of the first scored case), rows, row and row_kb, and bits, the size of
 // an element of the first tensor; row_max and rows_max are the largest of any case. hopper is 1
 // when the programs run on a GPU with TMA and wgmma, else 0: an emulator executes neither.
+// class_bits: ClassBits of the class that the task demands.
 Facts FactsOf(const Op& op, const PromptView& view) {
   const auto scored = std::find_if(view.cases.begin(), view.cases.end(),
                                    [](const playbook::CaseView& c) { return c.scored; });
@@ -110,6 +119,7 @@ Facts FactsOf(const Op& op, const PromptView& view) {
   const std::string& type = main.tensors.front().second;
   facts["bits"] = type == "f64" ? 64 : type == "f16" || type == "bf16" ? 16 : 32;
   facts["hopper"] = view.measured && view.arch.starts_with("sm_90") ? 1 : 0;
+  facts["class_bits"] = ClassBits(view.demanded);
   facts["row_kb"] = std::max<std::int64_t>(1, facts["row"] * facts["bits"] / 8192);
   for (const playbook::CaseView& c : view.cases) {
     facts["rows_max"] = std::max(facts["rows_max"], Product(c, op.rows));

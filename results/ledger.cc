@@ -37,8 +37,14 @@ std::string_view Name(LedgerSpan span) {
   return "unknown";
 }
 
+std::string EvaluationKey(std::string_view candidate) {
+  return fmt::format("evaluation {}", candidate);
+}
+
+std::string NumberedKey(std::string_view key, int n) { return fmt::format("{} #{}", key, n); }
+
 std::string LedgerKey(const CallKey& key, int attempt) {
-  return fmt::format("{} #{}", ToString(key), attempt);
+  return NumberedKey(ToString(key), attempt);
 }
 
 void LedgerWriter::WriteTime(Connection& c, int round, int idea, bool exactly) {
@@ -218,6 +224,14 @@ bool LedgerWriter::Settle(Connection& c, std::string_view key, const Amount& amo
                  [&](Sum& sum) { sum.settled += amount.amount; });
   }
   return fresh;
+}
+
+bool LedgerWriter::Book(Connection& c, std::string_view key, std::span<const Amount> amounts,
+                        const LedgerScope& scope) {
+  CountTime(c, scope, false);
+  bool all = true;
+  for (const Amount& amount : amounts) all = Settle(c, key, amount, scope) && all;
+  return all;
 }
 
 void LedgerWriter::SettleAll(Connection& c, const std::string& key, std::span<const Amount> cost,

@@ -36,6 +36,9 @@ class LedgerWriter {
   // false: it was settled. Settling what was not reserved is recorded as both.
   bool Settle(Connection& c, std::string_view key, const Amount& amount,
               const LedgerScope& scope = {});
+  // Enters what nothing was reserved for. false: an entry of `key` exists.
+  bool Book(Connection& c, std::string_view key, std::span<const Amount> amounts,
+            const LedgerScope& scope);
   // Settles what is named, and the rest of the key's reservations in full.
   void SettleAll(Connection& c, const std::string& key, std::span<const Amount> cost,
                  const LedgerScope& scope = {});

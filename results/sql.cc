@@ -242,26 +242,22 @@ Hash PutText(Connection& connection, std::string_view text) {
   }
   if (const std::optional<Hash> known = connection.Repeated(text)) return *known;
   const Hash hash = HashText(text);
-  {
-    Query found(connection, "SELECT 1 FROM texts WHERE hash = ?", hash);
-    // The hash is not cryptographic and a model chooses the text: equal hashes prove nothing.
-    if (found.Step()) {
-      if (GetText(connection, hash) != text) {
-        Throw(ErrorCode::kInternal, "two different texts have the hash " + hash.Hex());
-      }
-      connection.Repeat(text, hash);
-      return hash;
-    }
-  }
   const std::string_view packed = connection.Pack(text);
-  SQLite::Statement& insert =
-      connection.Prepare("INSERT INTO texts (hash, size_bytes, content) VALUES (?, ?, ?)");
+  SQLite::Statement& insert = connection.Prepare(
+      "INSERT INTO texts (hash, size_bytes, content) VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
   insert.reset();
   insert.bind(1, hash.Hex());
   insert.bind(2, static_cast<std::int64_t>(text.size()));
-  insert.bind(3, packed.data(), static_cast<int>(packed.size()));
-  insert.exec();
+  insert.bindNoCopy(3, packed.data(), static_cast<int>(packed.size()));
+  const bool fresh = insert.exec() > 0;
   insert.reset();
+  insert.clearBindings();
+  if (fresh) return hash;
+  // The hash is not cryptographic and a model chooses the text: equal hashes prove nothing.
+  if (GetText(connection, hash) != text) {
+    Throw(ErrorCode::kInternal, "two different texts have the hash " + hash.Hex());
+  }
+  connection.Repeat(text, hash);
   return hash;
 }
 

@@ -66,6 +66,14 @@ CallRow NeedCall(Connection& c, CallId id) {
   return *std::move(row);
 }
 
+std::string NameOf(Connection& c, CandidateId id) {
+  Query row(c, "SELECT name FROM candidates WHERE id = ?", id);
+  if (!row.Step()) {
+    Throw(ErrorCode::kNotFound, fmt::format("the run has no candidate {}", id.value));
+  }
+  return row.Text(0);
+}
+
 void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
   std::vector<StageRow> stages = e.stages;
   if (stages.empty()) {
@@ -458,44 +466,54 @@ Result<std::vector<IdeaId>> Store::RecordIdeas(RoundId round, CandidateId parent
   });
 }
 
-Result<CandidateId> Store::RequestCandidate(IdeaId idea, int branch) {
+Result<std::vector<CandidateId>> Store::RequestCandidates(IdeaId idea, int first, int count) {
   return impl_->Join([&](Connection& c) {
-    if (branch < 1 || branch >= kBranches) {
+    if (first < 1 || count < 1 || first + count > kBranches) {
       Throw(ErrorCode::kInternal, fmt::format("branches are counted from 1 to {}", kBranches - 1));
     }
-    Query(c,
-          "INSERT INTO candidates (id, name, round, idea, parent, branch, turn, status) "
-          "SELECT (SELECT number FROM rounds WHERE id = ideas.round) * ?3 + number * ?4 + ?2, "
-          "name || '.b' || ?2, round, id, parent, ?2, 0, 'requested' FROM ideas "
-          "WHERE id = ?1 ON CONFLICT (idea, branch) DO NOTHING",
-          idea, branch, kNumbers * kBranches, kBranches)
-        .Run();
-    Query row(c, "SELECT id FROM candidates WHERE idea = ? AND branch = ?", idea, branch);
-    if (!row.Step()) {
-      Throw(ErrorCode::kNotFound, fmt::format("the run has no idea {}", idea.value));
+    std::vector<CandidateId> ids;
+    for (int branch = first; branch < first + count; ++branch) {
+      const int added =
+          Query(
+              c,
+              "INSERT INTO candidates (id, name, round, idea, parent, branch, turn, status) "
+              "SELECT (SELECT number FROM rounds WHERE id = ideas.round) * ?3 + number * ?4 + ?2, "
+              "name || '.b' || ?2, round, id, parent, ?2, 0, 'requested' FROM ideas "
+              "WHERE id = ?1 ON CONFLICT (idea, branch) DO NOTHING",
+              idea, branch, kNumbers * kBranches, kBranches)
+              .Run();
+      if (added > 0) {
+        ids.emplace_back(c.database().getLastInsertRowid());
+        continue;
+      }
+      Query row(c, "SELECT id FROM candidates WHERE idea = ? AND branch = ?", idea, branch);
+      if (!row.Step()) {
+        Throw(ErrorCode::kNotFound, fmt::format("the run has no idea {}", idea.value));
+      }
+      ids.push_back(row.Id<CandidateId>(0));
     }
-    return row.Id<CandidateId>(0);
+    return ids;
   });
+}
+
+Result<CandidateId> Store::RequestCandidate(IdeaId idea, int branch) {
+  auto ids = RequestCandidates(idea, branch, 1);
+  if (!ids) return Failure(std::move(ids.error()));
+  return ids->front();
 }
 
 Result<bool> Store::ReceiveProgram(CandidateId candidate, const ProgramDraft& program) {
   return impl_->Join([&](Connection& c) {
-    {
-      Query row(c, "SELECT status, turn FROM candidates WHERE id = ?", candidate);
-      if (!row.Step()) {
-        Throw(ErrorCode::kNotFound, fmt::format("the run has no candidate {}", candidate.value));
-      }
-      const auto status = row.Enum<CandidateStatus>(0);
-      if (status == CandidateStatus::kEvaluated) return false;
-      if (status == CandidateStatus::kReceived && program.turn <= row.Small(1)) return false;
-    }
-    Query(c,
-          "UPDATE candidates SET status = ?, turn = ?, source = ?, plan = ?, identity = ? "
-          "WHERE id = ?",
-          CandidateStatus::kReceived, program.turn, PutOptional(c, program.source),
-          PutOptional(c, program.plan), program.identity, candidate)
-        .Run();
-    return true;
+    const int changed =
+        Query(c,
+              "UPDATE candidates SET status = ?1, turn = ?2, source = ?3, plan = ?4, identity = ?5 "
+              "WHERE id = ?6 AND (status = ?7 OR (status = ?1 AND turn < ?2))",
+              CandidateStatus::kReceived, program.turn, PutOptional(c, program.source),
+              PutOptional(c, program.plan), program.identity, candidate,
+              CandidateStatus::kRequested)
+            .Run();
+    if (changed == 0) NameOf(c, candidate);  // throws when there is none
+    return changed > 0;
   });
 }
 
@@ -517,31 +535,31 @@ Result<bool> Store::RecordAttempt(CandidateId candidate, const ProgramDraft& pro
 }
 
 Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
-                                  std::span<const Amount> cost) {
+                                  std::span<const Amount> cost, const LedgerScope& scope) {
   return impl_->Join([&](Connection& c) {
-    std::string name;
-    {
-      Query row(c, "SELECT status, name FROM candidates WHERE id = ?", candidate);
-      if (!row.Step()) {
-        Throw(ErrorCode::kNotFound, fmt::format("the run has no candidate {}", candidate.value));
-      }
-      if (row.Enum<CandidateStatus>(0) == CandidateStatus::kEvaluated) return false;
-      name = row.Text(1);
-    }
     const eval::Verdict& v = evaluation.verdict;
     const bool scored = evaluation.score && std::isfinite(evaluation.score->count());
-    Query(c,
-          "UPDATE candidates SET status = ?, verdict = ?, stage = ?, case_name = ?, message = ?, "
-          "input_seed = ?, tensor = ?, element = ?, expected = ?, got = ?, error = ?, "
-          "tolerance = ?, precision = ?, score_ns = ?, score_kind = ? WHERE id = ?",
-          CandidateStatus::kEvaluated, v.kind, v.stage, v.case_name, v.message,
-          static_cast<std::int64_t>(v.seed), v.tensor, v.element, v.expected, v.got, v.error,
-          v.tolerance, evaluation.precision,
-          scored ? std::optional(evaluation.score->count()) : std::nullopt,
-          scored ? std::optional(evaluation.score_kind) : std::nullopt, candidate)
-        .Run();
+    const int changed =
+        Query(
+            c,
+            "UPDATE candidates SET status = ?, verdict = ?, stage = ?, case_name = ?, message = ?, "
+            "input_seed = ?, tensor = ?, element = ?, expected = ?, got = ?, error = ?, "
+            "tolerance = ?, precision = ?, score_ns = ?, score_kind = ? WHERE id = ? AND "
+            "status <> 'evaluated'",
+            CandidateStatus::kEvaluated, v.kind, v.stage, v.case_name, v.message,
+            static_cast<std::int64_t>(v.seed), v.tensor, v.element, v.expected, v.got, v.error,
+            v.tolerance, evaluation.precision,
+            scored ? std::optional(evaluation.score->count()) : std::nullopt,
+            scored ? std::optional(evaluation.score_kind) : std::nullopt, candidate)
+            .Run();
+    if (changed == 0) {
+      NameOf(c, candidate);  // throws when there is none
+      return false;
+    }
     InsertEvaluation(c, candidate, evaluation);
-    impl_->meter.SettleAll(c, "evaluation " + name, cost);
+    if (cost.empty()) return true;
+    const std::string key = EvaluationKey(NameOf(c, candidate));
+    for (int n = 1; !impl_->meter.Book(c, NumberedKey(key, n), cost, scope);) ++n;
     return true;
   });
 }
@@ -593,7 +611,6 @@ Result<bool> Store::MoveVerdict(CandidateId from, CandidateId to) {
           "?2 / ?4 * ?4 AND ?2 / ?4 * ?4 + ?4 - 1",
           DuplicateMessage(name), to, from, kNumbers * kBranches)
         .Run();
-    impl_->meter.SettleAll(c, "evaluation " + name, {});
     return true;
   });
 }
@@ -654,7 +671,7 @@ Result<CallRow> Store::BeginCall(const CallKey& key, const llm::Request& request
 }
 
 Result<bool> Store::AnswerCall(CallId call, const llm::Reply& reply, std::span<const Amount> cost) {
-  return impl_->Transact([&](Connection& c) {
+  return impl_->Join([&](Connection& c) {
     const CallRow row = NeedCall(c, call);
     if (row.status == CallStatus::kAnswered) return false;
     const WallTime now = impl_->clock.WallTime();
@@ -688,6 +705,12 @@ Result<std::optional<llm::Reply>> Store::FindReply(const CallKey& key) {
   return impl_->writer.Read([&](Connection& c) { return ReplyByKey(c, key); });
 }
 
+Result<bool> Store::HasReplies() {
+  return impl_->writer.Read([&](Connection& c) {
+    return Query(c, "SELECT 1 FROM calls WHERE status = ? LIMIT 1", CallStatus::kAnswered).Step();
+  });
+}
+
 Result<std::optional<llm::Reply>> Store::FindReplyTo(const Hash& request, int skip) {
   return impl_->writer.Read([&](Connection& c) { return ReplyByRequest(c, request, skip); });
 }
@@ -716,16 +739,13 @@ Result<bool> Store::Reserve(std::string_view key, const Amount& amount) {
 
 Result<bool> Store::Reserve(std::string_view key, std::span<const Amount> amounts,
                             const LedgerScope& scope, std::span<const LedgerLimit> limits) {
-  const auto reserve = [&](Connection& c) {
-    return impl_->meter.Reserve(c, key, amounts, scope, limits);
-  };
-  // Of what nobody bounds and no GPU is held for, a kill loses nothing but the count.
-  const bool matters = std::any_of(amounts.begin(), amounts.end(), [&](const Amount& amount) {
-    return amount.kind == LedgerKind::kGpuSeconds ||
-           std::any_of(limits.begin(), limits.end(),
-                       [&](const LedgerLimit& limit) { return limit.kind == amount.kind; });
-  });
-  return matters ? impl_->Transact(reserve) : impl_->Join(reserve);
+  return impl_->Transact(
+      [&](Connection& c) { return impl_->meter.Reserve(c, key, amounts, scope, limits); });
+}
+
+Result<bool> Store::Book(std::string_view key, std::span<const Amount> amounts,
+                         const LedgerScope& scope) {
+  return impl_->Join([&](Connection& c) { return impl_->meter.Book(c, key, amounts, scope); });
 }
 
 Result<bool> Store::Settle(std::string_view key, const Amount& amount) {

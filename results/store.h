@@ -13,12 +13,12 @@
 // which is little beside a model call or an evaluation (docs/store.md has figures).
 //
 // Shared transactions (StoreOptions::linger). What leaves the process, or allows something to leave
-// it, and a reply, which was paid for, is on the disk before the function returns: BeginCall,
-// RenewCall, FailCall, Reserve, AnswerCall, and all that is not named here. What only keeps what
-// was made of it (RecordIdeas, RequestCandidate, ReceiveProgram, RecordAttempt, RecordVerdict,
-// MoveVerdict, SettleAll, LimitStates, and Reserve of what is neither limited nor a GPU's) may wait
-// for it, at most the linger. The order is kept, so a kill leaves the run as it was at most a
-// linger before; what a search did since then it does again, from replies that are stored.
+// it, is on the disk before the function returns: BeginCall, RenewCall, FailCall, Reserve, and all
+// that is not named here. What only keeps what came (AnswerCall, RecordIdeas, RequestCandidates,
+// ReceiveProgram, RecordAttempt, RecordVerdict, MoveVerdict, Book, SettleAll, LimitStates) may wait
+// for it, at most the linger. The order is kept, so nothing is there without what it was made of,
+// and a kill leaves the run as it was at most a linger before; what a search did since then it does
+// again, and a reply of that moment is asked for and paid again, like one that was on its way.
 //
 // Errors. kResource (disk full, read-only folder, quota): nothing of the transition is stored, the
 // run is as it was; with a linger, nothing can be stored until the run is opened again.
@@ -80,6 +80,10 @@ struct Amount {
   LedgerKind kind = LedgerKind::kTokens;
   double amount = 0;
 };
+// The ledger's keys of a candidate's evaluations, and of the nth time (>= 1) that one thing is
+// done.
+std::string EvaluationKey(std::string_view candidate);
+std::string NumberedKey(std::string_view key, int n);
 struct LedgerTotal {
   double settled = 0;   // spent
   double reserved = 0;  // promised and not yet settled
@@ -166,7 +170,8 @@ class Store {
   // the ids of a run do not depend on what arrived first and are sorted as the names are.
   Result<std::vector<IdeaId>> RecordIdeas(RoundId round, CandidateId parent, CallId call,
                                           std::span<const IdeaDraft> ideas);
-  // branch >= 1.
+  // Branches first .. first + count - 1 of an idea; first >= 1. Ids in their order.
+  Result<std::vector<CandidateId>> RequestCandidates(IdeaId idea, int first, int count);
   Result<CandidateId> RequestCandidate(IdeaId idea, int branch);
   // Makes the program the candidate's. false: nothing changed, since this or a later turn is stored
   // or the verdict is final.
@@ -174,12 +179,12 @@ class Store {
   // Keeps a failed program that goes back to the model for repair. false: this turn is stored.
   Result<bool> RecordAttempt(CandidateId candidate, const ProgramDraft& program,
                              const eval::Verdict& verdict, const std::string& report = {});
-  // The candidate's final verdict with all its rows. Settles the ledger's key "evaluation NAME" at
-  // `cost`, kinds that it does not name at what they reserved. false: it had a verdict, and keeps
-  // it. Of two rows with one key (case, kind, mode; case, entry) the last is kept; without
-  // any stage one is made from the verdict.
+  // The candidate's final verdict with all its rows. Books `cost`, for which nothing was reserved,
+  // under the first key "evaluation NAME #1", "... #2" that is free: a candidate may be evaluated
+  // more than once. false: it had a verdict, and keeps it. Of two rows with one key (case, kind,
+  // mode; case, entry) the last is kept; without any stage one is made from the verdict.
   Result<bool> RecordVerdict(CandidateId candidate, const EvaluationRow& evaluation,
-                             std::span<const Amount> cost = {});
+                             std::span<const Amount> cost = {}, const LedgerScope& scope = {});
 
   // A contest for the first place, with its cases and samples. false: these two have met before,
   // and what is stored stays.
@@ -215,6 +220,8 @@ class Store {
   Status FailCall(CallId call, std::string_view error, std::span<const Amount> cost = {});
   // The stored answer; none when the call is unknown, pending or failed.
   Result<std::optional<llm::Reply>> FindReply(const CallKey& key);
+  // Whether any call was answered.
+  Result<bool> HasReplies();
   // The oldest answer to exactly this request, `skip` such answers passed over: offline replay.
   Result<std::optional<llm::Reply>> FindReplyTo(const Hash& request, int skip = 0);
 
@@ -224,6 +231,9 @@ class Store {
   // The same for several kinds at once, within limits: kBudget as in BeginCall.
   Result<bool> Reserve(std::string_view key, std::span<const Amount> amounts,
                        const LedgerScope& scope, std::span<const LedgerLimit> limits);
+  // Enters what was spent without a reservation, once. false: the entry exists.
+  Result<bool> Book(std::string_view key, std::span<const Amount> amounts,
+                    const LedgerScope& scope);
   // Settles what `cost` names, and the rest of the key's reservations in full.
   Status SettleAll(std::string_view key, std::span<const Amount> cost);
   // Settles every open reservation in full: what a process that died had promised may have been

@@ -43,8 +43,9 @@ struct Slot {
   CandidateId id;
   std::string name;
   Received received;
-  std::vector<std::string> earlier;  // verdicts of the turns before
-  std::string report;                // RepairReport() of the program that failed last
+  std::vector<std::string> earlier;       // verdicts of the turns before
+  std::string report;                     // RepairReport() of the program that failed last
+  std::vector<results::Amount> unbooked;  // what its evaluation took, to be booked with the verdict
 };
 using SlotPtr = std::shared_ptr<Slot>;
 

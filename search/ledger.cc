@@ -199,12 +199,11 @@ Result<Ledger::Begun> Ledger::Begin(const results::CallKey& key, llm::Request& r
     if (price) amounts.push_back({LedgerKind::kDollars, price->Most(prompt, Tokens(reply))});
     return amounts;
   };
-  while (true) {
-    auto size = Admit(need, {key.round, key.idea, {}}, stop);
-    if (!size) return Failure(std::move(size.error()));
-    const Tokens asked = std::exchange(request.max_tokens, Tokens(*size));
+  // All of it, first: the store looks at the limits itself.
+  for (std::int64_t size = need.most;;) {
+    const Tokens asked = std::exchange(request.max_tokens, Tokens(size));
     Begun begun;
-    begun.reserved = need.amounts(*size);
+    begun.reserved = need.amounts(size);
     // Before the reservation, so that nobody takes it for one that belongs to nothing.
     Entered();
     auto row = store_.BeginCall(key, request, begun.reserved, limits_);
@@ -212,12 +211,16 @@ Result<Ledger::Begun> Ledger::Begin(const results::CallKey& key, llm::Request& r
       Left();
       request.max_tokens = asked;
     }
-    if (!row && row.error().code == ErrorCode::kBudget) continue;  // another was faster
-    if (!row) return Failure(std::move(row.error()));
-    if (row->status == results::CallStatus::kAnswered) {
-      return grove::Fail(ErrorCode::kInternal, results::ToString(key) + " is answered already");
+    if (!row && row.error().code == ErrorCode::kBudget) {
+      // Too much, or another was faster.
+      auto less = Admit(need, {key.round, key.idea, {}}, stop);
+      if (!less) return Failure(std::move(less.error()));
+      size = *less;
+      continue;
     }
+    if (!row) return Failure(std::move(row.error()));
     begun.row = std::move(*row);
+    if (begun.answered()) begun.reserved.clear();
     return begun;
   }
 }
@@ -296,15 +299,25 @@ Result<EvaluationHold> Ledger::ReserveDevice(const std::string& key, std::vector
                                              const results::LedgerScope& scope,
                                              const std::stop_token& stop) {
   if (!ready_) return Failure(ready_.error());
+  // What no limit bounds is booked when it ends: a kill before loses nothing but the count.
+  const bool bounded =
+      std::any_of(limits_.begin(), limits_.end(), [&](const results::LedgerLimit& limit) {
+        return limit.kind == LedgerKind::kSeconds ||
+               std::any_of(amounts.begin(), amounts.end(),
+                           [&](const Amount& amount) { return amount.kind == limit.kind; });
+      });
+  if (!bounded) return EvaluationHold(*this, key, std::move(amounts), scope);
   Need need;
   need.what = key;
   need.amounts = [&](std::int64_t) { return amounts; };
   for (int n = 1;;) {
     if (auto size = Admit(need, scope, stop); !size) return Failure(std::move(size.error()));
-    std::string numbered = fmt::format("{} #{}", key, n);
+    std::string numbered = results::NumberedKey(key, n);
     Entered();
     auto fresh = store_.Reserve(numbered, amounts, scope, limits_);
-    if (fresh && *fresh) return EvaluationHold(*this, std::move(numbered), std::move(amounts));
+    if (fresh && *fresh) {
+      return EvaluationHold(*this, std::move(numbered), std::move(amounts), std::nullopt);
+    }
     Left();
     if (fresh) {
       ++n;  // done before: a repair turn, or a resumed run
@@ -314,14 +327,28 @@ Result<EvaluationHold> Ledger::ReserveDevice(const std::string& key, std::vector
   }
 }
 
+Status Ledger::Book(const std::string& key, const results::LedgerScope& scope,
+                    std::span<const Amount> cost) {
+  for (int n = 1; !cost.empty(); ++n) {
+    auto fresh = store_.Book(results::NumberedKey(key, n), cost, scope);
+    if (!fresh) return Failure(std::move(fresh.error()));
+    if (*fresh) break;
+  }
+  return {};
+}
+
+Status Ledger::BookEvaluation(std::string_view candidate, const results::LedgerScope& scope,
+                              std::span<const Amount> cost) {
+  return Book(results::EvaluationKey(candidate), scope, cost);
+}
+
 Status Ledger::BookGpu(std::string_view candidate, const results::LedgerScope& scope, Seconds gpu) {
   if (gpu.count() <= 0) return {};
   const std::string key = fmt::format("evaluation {} elsewhere", candidate);
   const Amount amount{LedgerKind::kGpuSeconds, gpu.count()};
-  auto fresh = store_.Reserve(key, std::span(&amount, 1), scope, {});
+  auto fresh = store_.Book(key, std::span(&amount, 1), scope);
   if (!fresh) return Failure(std::move(fresh.error()));
-  if (!*fresh) return {};
-  return store_.SettleAll(key, std::span(&amount, 1));
+  return {};
 }
 
 Result<EvaluationHold> Ledger::ReserveEvaluation(std::string_view candidate,
@@ -332,7 +359,7 @@ Result<EvaluationHold> Ledger::ReserveEvaluation(std::string_view candidate,
   if (on_gpu) {
     amounts.push_back({LedgerKind::kGpuSeconds, (most ? *most : MostOfDevice()).count()});
   }
-  return ReserveDevice(fmt::format("evaluation {}", candidate), std::move(amounts), scope, stop);
+  return ReserveDevice(results::EvaluationKey(candidate), std::move(amounts), scope, stop);
 }
 
 Result<EvaluationHold> Ledger::ReserveGpu(const std::string& what,
@@ -364,28 +391,53 @@ Result<std::optional<Seconds>> Ledger::TimeLeft(const results::LedgerScope& scop
 EvaluationHold::EvaluationHold(EvaluationHold&& other) noexcept
     : ledger_(std::exchange(other.ledger_, nullptr)),
       key_(std::move(other.key_)),
-      reserved_(std::move(other.reserved_)) {}
+      reserved_(std::move(other.reserved_)),
+      unbounded_(other.unbounded_) {}
 
 EvaluationHold::~EvaluationHold() {
   if (ledger_ == nullptr) return;
   // The store says by itself when it cannot be written; the next process settles what is open.
-  static_cast<void>(ledger_->store_.SettleAll(key_, {}));
-  ledger_->Left();
+  static_cast<void>(
+      Pay(unbounded_ ? std::span<const Amount>(reserved_) : std::span<const Amount>()));
 }
 
-Status EvaluationHold::Settle(Seconds gpu) {
-  if (ledger_ == nullptr) return {};
+Status EvaluationHold::Pay(std::span<const Amount> cost) {
   Ledger& ledger = *std::exchange(ledger_, nullptr);
+  if (!unbounded_) {
+    auto done = ledger.store_.SettleAll(key_, cost);
+    ledger.Left();
+    return done;
+  }
+  return ledger.Book(key_, *unbounded_, cost);
+}
+
+std::vector<Amount> EvaluationHold::Cost(Seconds gpu) {
   std::vector<Amount> cost = reserved_;
   for (Amount& amount : cost) {
     if (amount.kind != LedgerKind::kGpuSeconds) continue;
     amount.amount = gpu.count();
-    const std::lock_guard lock(ledger.mutex_);
-    ledger.longest_ = std::max(ledger.longest_, gpu);
+    const std::lock_guard lock(ledger_->mutex_);
+    ledger_->longest_ = std::max(ledger_->longest_, gpu);
   }
-  auto done = ledger.store_.SettleAll(key_, cost);
-  ledger.Left();
-  return done;
+  return cost;
+}
+
+Status EvaluationHold::Settle(Seconds gpu) {
+  if (ledger_ == nullptr) return {};
+  return Pay(Cost(gpu));
+}
+
+Result<std::vector<Amount>> EvaluationHold::SettleReserved(Seconds gpu) {
+  std::vector<Amount> cost;
+  if (ledger_ == nullptr) return cost;
+  cost = Cost(gpu);
+  if (unbounded_) {
+    ledger_ = nullptr;
+    return cost;
+  }
+  if (auto paid = Pay(cost); !paid) return Failure(std::move(paid.error()));
+  cost.clear();
+  return cost;
 }
 
 }  // namespace grove::search

@@ -61,10 +61,12 @@ class Ledger {
   struct Begun {
     results::CallRow row;
     std::vector<results::Amount> reserved;
+    // Nothing was reserved and nothing is to be sent: the store has the reply.
+    bool answered() const { return row.status == results::CallStatus::kAnswered; }
   };
   // Stores `request` as pending with its reservation. Waits while only the reservations of others
   // stand in the way; shrinks `request.max_tokens` when less is left. kBudget as above; kCancelled;
-  // errors of the store. The call must not be answered yet.
+  // errors of the store.
   Result<Begun> Begin(const results::CallKey& key, llm::Request& request,
                       const std::stop_token& stop);
   // The reservation again, for another attempt after one that may have been billed. kBudget: there
@@ -74,8 +76,9 @@ class Ledger {
   Status Fail(const Begun& call, std::string_view error, bool billed);
 
   // Reserves one evaluation of `candidate`, and GPU seconds when it runs on a GPU: `most` of them,
-  // or three times the longest so far (at least 30 s). Call right before Evaluate and settle right
-  // after; do not hold it while asking a model. Waits and fails as Begin.
+  // or three times the longest so far (at least 30 s). What no limit bounds is booked when it is
+  // settled, and not at all when the process dies before. Call right before Evaluate and settle
+  // right after; do not hold it while asking a model. Waits and fails as Begin.
   Result<EvaluationHold> ReserveEvaluation(std::string_view candidate,
                                            const results::LedgerScope& scope, bool on_gpu,
                                            const std::stop_token& stop,
@@ -94,6 +97,9 @@ class Ledger {
   bool exhausted() const;
   std::string reason() const;
 
+  // Enters an evaluation that nothing was reserved for.
+  Status BookEvaluation(std::string_view candidate, const results::LedgerScope& scope,
+                        std::span<const results::Amount> cost);
   // Seconds of a GPU on another machine, known when they are over: booked once per candidate,
   // whatever the limits say. Nothing for none.
   Status BookGpu(std::string_view candidate, const results::LedgerScope& scope, Seconds gpu);
@@ -106,6 +112,10 @@ class Ledger {
   Result<EvaluationHold> ReserveDevice(const std::string& key, std::vector<results::Amount> amounts,
                                        const results::LedgerScope& scope,
                                        const std::stop_token& stop);
+  // Under the first of "KEY #1", "KEY #2" that is free: a repair turn and a resumed run evaluate a
+  // candidate again.
+  Status Book(const std::string& key, const results::LedgerScope& scope,
+              std::span<const results::Amount> cost);
   Seconds MostOfDevice() const;
   void Entered();
   void Left();
@@ -132,15 +142,24 @@ class EvaluationHold {
   ~EvaluationHold();
   // It took `gpu` seconds of a GPU (0 in the emulator). Once.
   Status Settle(Seconds gpu);
+  // The same, but what nothing was reserved for is not booked: the caller does, with the verdict.
+  Result<std::vector<results::Amount>> SettleReserved(Seconds gpu);
 
  private:
   friend class Ledger;
-  EvaluationHold(Ledger& ledger, std::string key, std::vector<results::Amount> reserved)
-      : ledger_(&ledger), key_(std::move(key)), reserved_(std::move(reserved)) {}
+  EvaluationHold(Ledger& ledger, std::string key, std::vector<results::Amount> reserved,
+                 std::optional<results::LedgerScope> unbounded)
+      : ledger_(&ledger),
+        key_(std::move(key)),
+        reserved_(std::move(reserved)),
+        unbounded_(unbounded) {}
+  std::vector<results::Amount> Cost(Seconds gpu);
+  Status Pay(std::span<const results::Amount> cost);
 
   Ledger* ledger_;  // null once settled or moved from
   std::string key_;
   std::vector<results::Amount> reserved_;
+  std::optional<results::LedgerScope> unbounded_;  // nothing is reserved, and it is booked here
 };
 
 }  // namespace grove::search

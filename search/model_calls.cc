@@ -177,6 +177,12 @@ ModelCalls::ModelCalls(results::Store& store, llm::Client& client, const SearchC
       ready_ = Failure(std::move(weights.error()));
     }
   }
+  auto replies = store_.HasReplies();
+  if (!replies) {
+    ready_ = Failure(std::move(replies.error()));
+    return;
+  }
+  resumed_ = *replies;
   if (config.replay.empty()) return;
   bool same_policy = false;
   if (auto reader = results::Reader::Open(config.replay)) {
@@ -196,12 +202,14 @@ ModelCalls::ModelCalls(results::Store& store, llm::Client& client, const SearchC
 Result<ModelCalls::Answer> ModelCalls::Ask(const results::CallKey& key, const llm::Request& request,
                                            std::stop_token stop) {
   if (!ready_) return Failure(ready_.error());
-  auto stored = store_.FindReply(key);
-  if (!stored) return Failure(std::move(stored.error()));
-  if (*stored) {
-    auto row = store_.BeginCall(key, request);  // answered: changes nothing
-    if (!row) return Failure(std::move(row.error()));
-    return Answer{std::move(**stored), row->id};
+  if (resumed_) {  // what is answered costs nothing, whatever the limits
+    auto stored = store_.FindReply(key);
+    if (!stored) return Failure(std::move(stored.error()));
+    if (*stored) {
+      auto row = store_.BeginCall(key, request);  // answered: changes nothing
+      if (!row) return Failure(std::move(row.error()));
+      return Answer{std::move(**stored), row->id};
+    }
   }
   llm::Request chosen = request;
   chosen.model = ensemble_->Choose(key.role, results::ToString(key));
@@ -212,6 +220,13 @@ Result<ModelCalls::Answer> ModelCalls::Ask(const results::CallKey& key, const ll
   }
   if (recording_) return Replayed(key, std::move(chosen), stop);
   return AskModel(key, std::move(chosen), std::move(stop));
+}
+
+Result<ModelCalls::Answer> ModelCalls::Stored(const results::CallKey& key, CallId call) {
+  auto reply = store_.FindReply(key);
+  if (!reply) return Failure(std::move(reply.error()));
+  if (!*reply) return Fail(ErrorCode::kInternal, results::ToString(key) + " has lost its answer");
+  return Answer{std::move(**reply), call};
 }
 
 void ModelCalls::Told(const results::CallKey& key, std::string_view model,
@@ -234,6 +249,7 @@ Result<ModelCalls::Answer> ModelCalls::Replayed(const results::CallKey& key, llm
   }
   auto begun = ledger_.Begin(key, request, stop);
   if (!begun) return Failure(std::move(begun.error()));
+  if (begun->answered()) return Stored(key, begun->row.id);
   if (auto done = ledger_.Answer(*begun, request.model, **reply); !done) {
     return Failure(std::move(done.error()));
   }
@@ -249,6 +265,7 @@ Result<ModelCalls::Answer> ModelCalls::AskModel(const results::CallKey& key, llm
     request.meter = nullptr;
     auto begun = ledger_.Begin(key, request, stop);
     if (!begun) return Failure(std::move(begun.error()));
+    if (begun->answered()) return Stored(key, begun->row.id);
     ++paid;
     auto left = ledger_.TimeLeft({key.round, key.idea, {}});
     if (!left) {

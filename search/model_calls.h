@@ -54,6 +54,7 @@ class ModelCalls {
   std::string reason() const { return ledger_.reason(); }
 
  private:
+  Result<Answer> Stored(const results::CallKey& key, CallId call);
   Result<Answer> AskModel(const results::CallKey& key, llm::Request request, std::stop_token stop);
   Result<Answer> Replayed(const results::CallKey& key, llm::Request request,
                           const std::stop_token& stop);
@@ -65,6 +66,7 @@ class ModelCalls {
   std::unique_ptr<llm::Ensemble> weights_;
   llm::Ensemble* ensemble_;  // ours or the caller's; none = the request's own model
   std::unique_ptr<Recording> recording_;
+  bool resumed_ = false;  // the store held replies before
   Status ready_;
 };
 

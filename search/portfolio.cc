@@ -262,17 +262,18 @@ Result<bool> AddPortfolio(const PortfolioParts& with, RoundId round, int number,
   draft.ordinal = kOrdinal;
   auto idea = tree.AddIdea(round, portfolio->parts.back().kernel->id, CallId(), draft);
   if (!idea) return Failure(std::move(idea.error()));
-  auto candidate = tree.Request(*idea, 1);
-  if (!candidate) return Failure(std::move(candidate.error()));
+  const auto asked = tree.Request(*idea, 1);
+  if (!asked) return Failure(asked.error());
+  const CandidateRow& candidate = asked->front();
   results::ProgramDraft program;
   program.source = combined->source;
   program.plan = combined->plan_json;
   program.identity = combined->identity();
-  if (auto done = tree.Receive(candidate->id, program); !done) {
+  if (auto done = tree.Receive(candidate.id, program); !done) {
     return Failure(std::move(done.error()));
   }
   const auto start = std::chrono::steady_clock::now();
-  auto found = with.evaluate(candidate->name, *combined);
+  auto found = with.evaluate(candidate.name, *combined);
   const Seconds took = std::chrono::steady_clock::now() - start;
   if (!found) return Fail(std::move(found.error()), "evaluating a combination");
   if (auto paid = hold->Settle(with.on_gpu ? took : Seconds(0)); !paid) {
@@ -280,11 +281,11 @@ Result<bool> AddPortfolio(const PortfolioParts& with, RoundId round, int number,
   }
   const std::optional<eval::Evaluation>& evaluation = *found;
   if (!evaluation) return false;
-  if (auto done = tree.Conclude(candidate->id, ToRow(*evaluation)); !done) {
+  if (auto done = tree.Conclude(candidate.id, ToRow(*evaluation)); !done) {
     return Failure(std::move(done.error()));
   }
   with.observer.Line(
-      fmt::format("  {:<10} {}{}  {}", candidate->name, eval::Name(evaluation->verdict.kind),
+      fmt::format("  {:<10} {}{}  {}", candidate.name, eval::Name(evaluation->verdict.kind),
                   evaluation->score ? "  " + results::FormatTime(*evaluation->score) : "",
                   results::Visible(portfolio->title)));
   return true;

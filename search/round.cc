@@ -162,9 +162,9 @@ struct Round::Impl {
       parts.observer.Line(fmt::format("  {} from {}: {} [{}]", row->name, parent.name,
                                       FirstLine(row->title, 100), row->category));
       const auto prompt = std::make_shared<SharedPrompt>();
-      for (int branch = 1; branch <= parts.config.branches; ++branch) {
-        if (auto begun = Launch(place, *row, branch, prompt); !begun) return begun;
-      }
+      const auto asked = parts.tree.Request(*row, parts.config.branches);
+      if (!asked) return Failure(asked.error());
+      for (const CandidateRow& candidate : *asked) Launch(place, *row, candidate, prompt);
       parts.update([&](LiveState& live) {
         ++live.ideas;
         live.candidates += parts.config.branches;
@@ -283,37 +283,39 @@ struct Round::Impl {
       }
       taken = Take(place, intake, parsed->ideas, answer->call);
       if (!taken) return taken;
-      if (intake.full() || intake.refusals().empty()) return {};
+      if (intake.full() || intake.refusals().empty()) break;
+    }
+    if (intake.taken().empty()) {
+      parts.observer.Line(fmt::format(
+          "  no ideas from {}: the model names none that was not tried from it", parent.name));
     }
     return {};
   }
 
   // --- candidates ------------------------------------------------------------------------------
 
-  Status Launch(int place, const IdeaRow& idea, int branch,
-                const std::shared_ptr<SharedPrompt>& prompt) {
-    auto row = parts.tree.Request(idea, branch);
-    if (!row) return Failure(std::move(row.error()));
+  void Launch(int place, const IdeaRow& idea, const CandidateRow& row,
+              const std::shared_ptr<SharedPrompt>& prompt) {
+    const bool over = row.status == CandidateStatus::kEvaluated;
     {
       const std::scoped_lock lock(mutex);
-      judged[row->id] = row->status == CandidateStatus::kEvaluated;
+      judged[row.id] = over;
     }
-    if (row->status == CandidateStatus::kEvaluated) {
+    if (over) {
       parts.update([&](LiveState& live) {
         ++live.evaluated;
-        if (row->evaluation->verdict.passed()) ++live.passed;
+        if (row.evaluation->verdict.passed()) ++live.passed;
       });
-      return {};
+      return;
     }
     auto slot = std::make_shared<Slot>();
     slot->idea = idea;
     slot->prompt = prompt;
     slot->place = place;
-    slot->branch = branch;
-    slot->id = row->id;
-    slot->name = row->name;
+    slot->branch = row.branch;
+    slot->id = row.id;
+    slot->name = row.name;
     Post([this, slot] { Write(slot); });
-    return {};
   }
 
   results::CallKey KeyOf(const Slot& slot, int turn) const {
@@ -396,7 +398,7 @@ struct Round::Impl {
         break;
     }
     Begin();
-    const results::LedgerScope scope{plan.index, slot->idea.number, CallId()};
+    const results::LedgerScope scope = ScopeOf(*slot);
     if (parts.elsewhere != nullptr && parts.elsewhere->Where(identity) != Elsewhere::Place::kNew) {
       return Evaluate(slot, identity, scope, nullptr);  // it was booked when it was packed
     }
@@ -418,15 +420,14 @@ struct Round::Impl {
   // REQUIRES: Begin was called. `hold` is none for what was booked before.
   void Evaluate(const SlotPtr& slot, const Hash& identity, const results::LedgerScope& scope,
                 const std::shared_ptr<EvaluationHold>& hold) {
-    const std::string name = slot->name;
     parts.stages.Submit(
-        name, *slot->received.program,
-        [this, identity, scope, hold, name](Result<std::optional<eval::Evaluation>> done) {
-          Evaluated(name, identity, scope, hold, std::move(done));
+        slot->name, *slot->received.program,
+        [this, slot, identity, scope, hold](Result<std::optional<eval::Evaluation>> done) {
+          Evaluated(slot, identity, scope, hold, std::move(done));
         });
   }
 
-  void Evaluated(const std::string& name, const Hash& identity, const results::LedgerScope& scope,
+  void Evaluated(const SlotPtr& slot, const Hash& identity, const results::LedgerScope& scope,
                  const std::shared_ptr<EvaluationHold>& hold,
                  Result<std::optional<eval::Evaluation>> done) {
     EvaluationRow row;
@@ -434,8 +435,17 @@ struct Round::Impl {
     if (done) {
       if (judged_now) row = ToRow(**done);
       const Seconds gpu = judged_now && parts.measured ? DeviceTime(**done) : Seconds(0);
-      const Status paid = hold ? hold->Settle(gpu) : parts.calls.ledger().BookGpu(name, scope, gpu);
-      if (!paid) Set(paid.error());
+      if (!hold) {
+        if (auto paid = parts.calls.ledger().BookGpu(slot->name, scope, gpu); !paid) {
+          Set(std::move(paid.error()));
+        }
+      } else if (!judged_now) {
+        if (auto paid = hold->Settle(gpu); !paid) Set(std::move(paid.error()));
+      } else if (auto cost = hold->SettleReserved(gpu)) {
+        slot->unbooked = *std::move(cost);
+      } else {
+        Set(std::move(cost.error()));
+      }
     } else {
       Set(done.error().code == ErrorCode::kCancelled
               ? std::move(done.error())
@@ -462,7 +472,10 @@ struct Round::Impl {
   // was resumed, and slot->report is what was said of it.
   void Judge(const SlotPtr& slot, const EvaluationRow& row, bool known = false) {
     const eval::Verdict& verdict = row.verdict;
-    if (verdict.passed()) return Settle(slot, row);
+    if (verdict.passed()) {
+      Settle(slot, row);
+      return Book(*slot);
+    }
     const int turn = slot->received.draft.turn;
     if (turn >= parts.config.repairs || !IsRepairable(verdict.kind) || out_of_budget()) {
       return Conclude(slot, row);
@@ -472,7 +485,21 @@ struct Round::Impl {
         !kept) {
       return Set(std::move(kept.error()));
     }
+    Book(*slot);
     Post([this, slot, row] { Repair(slot, row); });
+  }
+
+  results::LedgerScope ScopeOf(const Slot& slot) const {
+    return {plan.index, slot.idea.number, CallId()};
+  }
+
+  // What no verdict took with it.
+  void Book(Slot& slot) {
+    if (slot.unbooked.empty()) return;
+    const auto cost = std::exchange(slot.unbooked, {});
+    if (auto paid = parts.calls.ledger().BookEvaluation(slot.name, ScopeOf(slot), cost); !paid) {
+      Set(std::move(paid.error()));
+    }
   }
 
   // The program that an idea is to change.
@@ -533,7 +560,8 @@ struct Round::Impl {
 
   // The final verdict.
   void Conclude(const SlotPtr& slot, const EvaluationRow& row) {
-    if (auto recorded = parts.tree.Conclude(slot->id, row); !recorded) {
+    const auto cost = std::exchange(slot->unbooked, {});
+    if (auto recorded = parts.tree.Conclude(slot->id, row, cost, ScopeOf(*slot)); !recorded) {
       return Set(std::move(recorded.error()));
     }
     Told(*slot, row);

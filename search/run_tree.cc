@@ -252,9 +252,9 @@ Status RunTree::FinishRound(RoundId round, const std::vector<results::FrontierEn
 
 Result<IdeaRow> RunTree::AddIdea(RoundId round, CandidateId parent, CallId call,
                                  const results::IdeaDraft& draft) {
-  const auto lock = Lock();
   auto ids = store_.RecordIdeas(round, parent, call, {&draft, 1});
   if (!ids) return Failure(std::move(ids.error()));
+  const auto lock = Lock();
   if (const IdeaRow* known = data_.Find(ids->front())) return *known;
   IdeaRow row;
   row.id = ids->front();
@@ -273,28 +273,35 @@ Result<IdeaRow> RunTree::AddIdea(RoundId round, CandidateId parent, CallId call,
   return Insert(data_.ideas, std::move(row));
 }
 
-Result<CandidateRow> RunTree::Request(const IdeaRow& idea, int branch) {
+Result<std::vector<CandidateRow>> RunTree::Request(const IdeaRow& idea, int branches) {
+  auto ids = store_.RequestCandidates(idea.id, 1, branches);
+  if (!ids) return Failure(std::move(ids.error()));
+  std::vector<CandidateRow> rows;
   const auto lock = Lock();
-  auto id = store_.RequestCandidate(idea.id, branch);
-  if (!id) return Failure(std::move(id.error()));
-  if (const CandidateRow* known = data_.Find(*id)) return *known;
-  CandidateRow row;
-  row.id = *id;
-  row.name = fmt::format("{}.b{}", idea.name, branch);
-  row.round = idea.round;
-  row.idea = idea.id;
-  row.parent = idea.parent;
-  row.branch = branch;
-  const CandidateRow& added = Insert(data_.candidates, std::move(row));
-  Index(added);
-  return added;
+  for (const CandidateId id : *ids) {
+    const int branch = static_cast<int>(rows.size()) + 1;
+    if (const CandidateRow* known = data_.Find(id)) {
+      rows.push_back(*known);
+      continue;
+    }
+    CandidateRow row;
+    row.id = id;
+    row.name = fmt::format("{}.b{}", idea.name, branch);
+    row.round = idea.round;
+    row.idea = idea.id;
+    row.parent = idea.parent;
+    row.branch = branch;
+    rows.push_back(row);
+    Index(Insert(data_.candidates, std::move(row)));
+  }
+  return rows;
 }
 
 Status RunTree::Receive(CandidateId candidate, const ProgramDraft& program) {
-  const auto lock = Lock();
   auto changed = store_.ReceiveProgram(candidate, program);
   if (!changed) return Failure(std::move(changed.error()));
   if (!*changed) return {};
+  const auto lock = Lock();
   CandidateRow& row = Row(candidate);
   if (row.identity) std::erase(programs_[row.identity->low], row.id);
   row.status = CandidateStatus::kReceived;
@@ -306,23 +313,24 @@ Status RunTree::Receive(CandidateId candidate, const ProgramDraft& program) {
 
 Status RunTree::Attempt(CandidateId candidate, const ProgramDraft& program,
                         const eval::Verdict& verdict, const std::string& report) {
-  const auto lock = Lock();
   auto added = store_.RecordAttempt(candidate, program, verdict, report);
   if (!added) return Failure(std::move(added.error()));
   if (!*added) return {};
   CandidateRow texts;
   SetProgram(texts, program);
   AttemptRow row{candidate, program.turn, texts.source, texts.plan, verdict, report};
+  const auto lock = Lock();
   attempts_[candidate.value].push_back(row);
   data_.attempts.push_back(std::move(row));
   return {};
 }
 
-Status RunTree::Conclude(CandidateId candidate, const results::EvaluationRow& evaluation) {
-  const auto lock = Lock();
-  auto recorded = store_.RecordVerdict(candidate, evaluation);
+Status RunTree::Conclude(CandidateId candidate, const results::EvaluationRow& evaluation,
+                         std::span<const results::Amount> cost, const results::LedgerScope& scope) {
+  auto recorded = store_.RecordVerdict(candidate, evaluation, cost, scope);
   if (!recorded) return Failure(std::move(recorded.error()));
   if (!*recorded) return {};
+  const auto lock = Lock();
   CandidateRow& row = Row(candidate);
   row.status = CandidateStatus::kEvaluated;
   row.evaluation = evaluation;

@@ -1,6 +1,7 @@
 // The tree of a live run in memory, beside its store: every transition goes through here, is stored
 // in one transaction and then applied to the rows in memory, so that nothing is read back while a
-// search runs and a step costs the same in the first round and in the last.
+// search runs and a step costs the same in the first round and in the last. The store has a
+// transition a moment before data() shows it: writers wait for the store alone, not for each other.
 //
 // Thread-safe: transitions may come from any thread. A reader of data() holds Lock(), or knows that
 // no transition is under way (between rounds). Pointers into data() end with the next transition.
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -57,12 +59,16 @@ class RunTree {
   // REQUIRES: draft.number and draft.ordinal are set. The stored idea, when the ordinal has one.
   Result<results::IdeaRow> AddIdea(RoundId round, CandidateId parent, CallId call,
                                    const results::IdeaDraft& draft);
-  // A copy of the row, which may be further on when a run is resumed.
-  Result<results::CandidateRow> Request(const results::IdeaRow& idea, int branch);
+  // Branches 1 to `branches` of an idea. Copies of the rows, which may be further on when a run is
+  // resumed.
+  Result<std::vector<results::CandidateRow>> Request(const results::IdeaRow& idea, int branches);
   Status Receive(CandidateId candidate, const results::ProgramDraft& program);
   Status Attempt(CandidateId candidate, const results::ProgramDraft& program,
                  const eval::Verdict& verdict, const std::string& report);
-  Status Conclude(CandidateId candidate, const results::EvaluationRow& evaluation);
+  // See Store::RecordVerdict.
+  Status Conclude(CandidateId candidate, const results::EvaluationRow& evaluation,
+                  std::span<const results::Amount> cost = {},
+                  const results::LedgerScope& scope = {});
   // See Store::MoveVerdict.
   Status Move(CandidateId from, CandidateId to);
   // See Store::RecordProfile.

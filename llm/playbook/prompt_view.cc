@@ -156,6 +156,7 @@ PromptView PromptView::Read(std::string_view prompt) {
   const std::string_view task = Section(prompt, "task");
   view.task = Field(task, "name");
   view.family = Field(task, "family");
+  view.demanded = Field(task, "precision demanded");
   ForEachLine(task, [&](std::string_view line) {
     if (view.cases.size() >= kMaxCases) return;
     if (auto c = ReadCase(line)) view.cases.push_back(std::move(*c));

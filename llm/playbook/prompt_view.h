@@ -22,6 +22,7 @@ struct CaseView {
 struct PromptView {
   std::string task;  // name
   std::string family;
+  std::string demanded;  // class of accuracy, "fp32"
   std::vector<CaseView> cases;
   std::string arch;       // of the device, "sm_90a"
   bool measured = false;  // times come from a device, so what no emulator executes may be used

@@ -38,6 +38,13 @@ TEST(CompileLog, StatisticsOfPtxasAreDropped) {
             "ptxas error   : too much\n");
 }
 
+TEST(CompileLog, WhatPtxasSaysOfLostPerformanceStays) {
+  const std::string lost =
+      "ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are "
+      "serialized due to non wgmma instructions reading accumulator registers\n";
+  EXPECT_EQ(Clean(lost + "ptxas info    : Used 168 registers\n"), lost);
+}
+
 TEST(CompileLog, WhatPtxasRepeatsOfOneFaultIsCounted) {
   std::string log;
   for (int line = 100; line < 130; ++line) {

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -47,6 +48,15 @@ const std::vector<Shape>& Shapes() {
        {{"batch", 20}, {"n", 32}, {"rows", 20}, {"row", 32}, {"rows_max", 640}, {"row_max", 4096}}},
       {"matmul",
        {{"m", 2048}, {"n", 2048}, {"k", 2048}, {"rows", 2048}, {"row", 2048}, {"bits", 16}}},
+      {"matmul",
+       {{"m", 4096},
+        {"n", 4096},
+        {"k", 4096},
+        {"rows", 4096},
+        {"row", 4096},
+        {"bits", 32},
+        {"class_bits", 24},
+        {"hopper", 1}}},
       {"fused_mlp",
        {{"b", 2048},
         {"d", 2048},
@@ -65,8 +75,24 @@ const std::vector<Shape>& Shapes() {
        {{"rows", 4096}, {"row", 32000}, {"rows_max", 4096}, {"row_max", 50257}, {"bits", 16}}},
       {"rotary_embedding", {{"d", 128}, {"rows", 65536}, {"row", 128}, {"bits", 16}}},
       {"attention", {{"d", 128}, {"rows", 524288}, {"row", 128}, {"bits", 16}}},
+      {"attention",
+       {{"s", 512}, {"d", 1024}, {"rows", 524288}, {"row", 1024}, {"bits", 16}, {"hopper", 1}}},
       {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}}},
       {"flash_attention", {{"d", 64}, {"rows", 65536}, {"row", 64}, {"bits", 16}, {"hopper", 1}}},
+      {"conv2d",
+       {{"b", 100},
+        {"c", 3},
+        {"h", 224},
+        {"w", 224},
+        {"f", 96},
+        {"r", 11},
+        {"s", 4},
+        {"p", 2},
+        {"rows", 100},
+        {"row", 96},
+        {"bits", 32},
+        {"class_bits", 24},
+        {"hopper", 1}}},
       {"conv2d", {{"f", 96}, {"rows", 100}, {"row", 96}, {"bits", 32}}},
       {"conv2d_relu_maxpool", {{"f", 96}, {"rows", 100}, {"row", 96}, {"bits", 32}}},
   };
@@ -170,6 +196,76 @@ TEST(Catalogue, HopperProgramsAreOfferedOnlyWhereTheyCanRun) {
   EXPECT_EQ(offered("attention", with(heads, "hopper", 0)), 0u);
   EXPECT_EQ(offered("attention", with(heads, "d", 1024)), 0u);
   EXPECT_EQ(offered("attention", with(heads, "d", 100)), 0u);
+}
+
+// Heads above 128 columns have a Hopper program of their own, while all scores of a query fit the
+// registers; those above 256 no transformation that changes only the kernel of narrower ones.
+TEST(Catalogue, WideHeadsAreOfferedWhatServesThem) {
+  const auto offered = [](const Facts& facts) {
+    std::map<std::string, std::size_t> count;
+    for (const Traits& traits : Reachable({"attention", facts}, 3, nullptr)) {
+      ++count[traits.at("strategy")];
+    }
+    return count;
+  };
+  const Facts wide = {{"s", 512}, {"d", 1024}, {"bits", 16}, {"hopper", 1}};
+  const auto with = [&](const char* name, std::int64_t value) {
+    Facts facts = wide;
+    facts[name] = value;
+    return facts;
+  };
+  EXPECT_GT(offered(wide)["wgmma_wide"], 2u);
+  EXPECT_EQ(offered(wide)["mma"], 1u);
+  EXPECT_EQ(offered(wide)["wgmma"], 0u);
+  EXPECT_EQ(offered(with("hopper", 0)).size(), 1u);
+  EXPECT_EQ(offered(with("s", 513))["wgmma_wide"], 0u);
+  EXPECT_EQ(offered(with("d", 1020))["wgmma_wide"], 0u);
+  EXPECT_EQ(offered(with("d", 128))["wgmma_wide"], 0u);
+  EXPECT_GT(offered(with("d", 136))["wgmma_wide"], 2u);
+  EXPECT_GT(offered(with("d", 136))["mma"], 4u);
+}
+
+// Operands in two fp16 parts: for fp32 products that are worth two more launches, up to class fp32.
+TEST(Catalogue, SplitOperandsAreOfferedForLargeFp32ProductsOfClassFp32) {
+  const auto offered = [](Facts facts) {
+    std::size_t count = 0;
+    for (const Traits& traits : Reachable({"matmul", std::move(facts)}, 3, nullptr)) {
+      count += traits.at("strategy") == "wgmma_split" ? 1 : 0;
+    }
+    return count;
+  };
+  const Facts product = {{"m", 4095},   {"n", 4093},  {"k", 4097},        {"rows", 4095},
+                         {"row", 4093}, {"bits", 32}, {"class_bits", 24}, {"hopper", 1}};
+  const auto with = [&](const char* name, std::int64_t value) {
+    Facts facts = product;
+    facts[name] = value;
+    return facts;
+  };
+  EXPECT_GT(offered(product), 5u);
+  EXPECT_GT(offered(with("class_bits", 11)), 5u);
+  EXPECT_EQ(offered(with("class_bits", 53)), 0u);
+  EXPECT_EQ(offered(with("hopper", 0)), 0u);
+  EXPECT_EQ(offered(with("bits", 16)), 0u);
+  EXPECT_EQ(offered(with("k", 64)), 0u);
+  EXPECT_EQ(offered(with("rows", 100)), 0u);
+}
+
+TEST(Catalogue, SplitPatchesAreOfferedOnHopperWhereTheLinesOfAnImageFit) {
+  const auto offered = [](const char* name, std::int64_t value) {
+    Facts facts = {{"b", 100}, {"c", 3}, {"h", 224},   {"w", 224},         {"f", 96},    {"r", 11},
+                   {"s", 4},   {"p", 2}, {"bits", 32}, {"class_bits", 24}, {"hopper", 1}};
+    facts[name] = value;
+    std::size_t count = 0;
+    for (const Traits& traits : Reachable({"conv2d", facts}, 2, nullptr)) {
+      count += traits.at("strategy") == "wgmma_split" ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_GT(offered("b", 64), 2u);
+  EXPECT_EQ(offered("hopper", 0), 0u);
+  EXPECT_EQ(offered("class_bits", 53), 0u);
+  EXPECT_EQ(offered("f", 16), 0u);
+  EXPECT_EQ(offered("c", 64), 0u);
 }
 
 TEST(Catalogue, AChildNeverEqualsItsParent) {

@@ -183,6 +183,28 @@ TEST_F(PlaybookClientTest, AnIdeaOfWgmmaIsAnotherOneInTheEmulator) {
   EXPECT_EQ(emulated->text.find("wgmma.mma_async"), std::string::npos);
 }
 
+TEST_F(PlaybookClientTest, SplitOperandsAreForClassesThatTheyReach) {
+  const auto prompt = [](const std::string& demanded) {
+    std::string text =
+        ProductOn("sm_90a", "measured on the device", "<request>\nideas wanted: 20\n</request>\n");
+    for (std::size_t at = 0; (at = text.find(" f16 ", at)) != text.npos;)
+      text.replace(at, 5, " f32 ");
+    const std::string family = "family: gemm\n";
+    return text.replace(text.find(family), family.size(),
+                        family + "precision demanded: " + demanded + "\n");
+  };
+  const auto offers = [&](const std::string& demanded) {
+    bool found = false;
+    for (const auto& idea : Ideas(prompt(demanded))) {
+      found |= idea["title"].get<std::string>().find("scaled fp16 parts") != std::string::npos;
+    }
+    return found;
+  };
+  EXPECT_TRUE(offers("fp32"));
+  EXPECT_TRUE(offers("tf32"));
+  EXPECT_FALSE(offers("fp64"));
+}
+
 TEST_F(PlaybookClientTest, ATaskItDoesNotKnowIsRefusedAndNamed) {
   for (const auto& prompt : {Prompt(kNaive, "", "sorting"), Prompt(kNaive, "", "softmax", "f16")}) {
     const auto reply = Ask(Role::kIdea, prompt);

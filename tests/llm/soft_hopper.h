@@ -61,6 +61,15 @@ __device__ inline void LoadBoxOfHead(unsigned to, const CUtensorMap& map, int x,
                                      unsigned barrier) {
   SoftLoad(to, map, x, y, z, w, barrier);
 }
+__device__ inline unsigned long long PolicyToKeep() { return 0; }
+__device__ inline unsigned long long PolicyToDrop() { return 0; }
+__device__ inline void LoadBoxOfHeadBy(unsigned to, const CUtensorMap& map, int x, int y, int z, int w,
+                                       unsigned barrier, unsigned long long) {
+  SoftLoad(to, map, x, y, z, w, barrier);
+}
+__device__ inline void LoadBoxOfHeadForBoth(unsigned, const CUtensorMap&, int, int, int, int, unsigned) {
+  asm volatile("trap;");
+}
 __device__ inline void LoadBoxForBoth(unsigned, const CUtensorMap&, int, int, unsigned) {
   asm volatile("trap;");
 }

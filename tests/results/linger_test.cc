@@ -66,14 +66,31 @@ TEST_F(LingerTest, AReservationIsStoredBeforeItIsUsed) {
   EXPECT_EQ(open(), 0);
 }
 
-TEST_F(LingerTest, AReplyIsStoredBeforeAnythingIsMadeOfIt) {
+TEST_F(LingerTest, AReplyIsOnTheDiskBeforeWhatIsMadeOfItAndBeforeWhatItAsksFor) {
   auto store = Begin(hours(1));
   const CallRow call = store->BeginCall(kCall, SampleRequest(kCall)).value();
   llm::Reply reply;
   reply.text = "the answer";
   ASSERT_TRUE(store->AnswerCall(call.id, reply));
-  EXPECT_EQ(Load("a").calls[0].status, CallStatus::kAnswered) << "it was paid for";
   EXPECT_EQ(store->FindReply(kCall).value()->text, "the answer");
+  ASSERT_TRUE(store->RequestCandidate(Idea(*store), 1));
+  EXPECT_EQ(Load("a").calls[0].status, CallStatus::kPending);
+  EXPECT_EQ(Load("a").candidates.size(), 1u) << "not there before the reply";
+  CallKey repair = kCall;
+  repair.turn = 1;
+  ASSERT_TRUE(store->BeginCall(repair, SampleRequest(repair)));  // leaves the process
+  EXPECT_EQ(Load("a").calls[0].status, CallStatus::kAnswered);
+  EXPECT_EQ(Load("a").candidates.size(), 2u);
+}
+
+TEST_F(LingerTest, AReplyThatNothingFollowsIsOnTheDiskWithinTheLinger) {
+  auto store = Begin(milliseconds(20));
+  const CallRow call = store->BeginCall(kCall, SampleRequest(kCall)).value();
+  ASSERT_TRUE(store->AnswerCall(call.id, {}));
+  for (int i = 0; i < 500 && Load("a").calls[0].status != CallStatus::kAnswered; ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(Load("a").calls[0].status, CallStatus::kAnswered);
 }
 
 TEST_F(LingerTest, TheWriterSeesWhatIsNotCommittedYet) {

@@ -227,6 +227,32 @@ TEST_F(StoreTest, TheFirstVerdictIsFinal) {
   EXPECT_EQ(Row().status, CandidateStatus::kEvaluated);
 }
 
+TEST_F(StoreTest, AVerdictTakesItsCostWithItUnderANumberThatIsFree) {
+  MakeCandidate();
+  const std::vector<Amount> cost = {{LedgerKind::kEvaluations, 1}, {LedgerKind::kGpuSeconds, 4}};
+  const std::string name = Row().name;
+  // A turn that was repaired.
+  EXPECT_TRUE(store_->Book(NumberedKey(EvaluationKey(name), 1), cost, {1, 1, {}}).value());
+  EXPECT_FALSE(store_->Book(NumberedKey(EvaluationKey(name), 1), cost, {1, 1, {}}).value());
+  ASSERT_TRUE(store_->RecordVerdict(candidate_, SampleEvaluation(5000), cost, {1, 1, {}}).value());
+  EXPECT_FALSE(store_->RecordVerdict(candidate_, SampleEvaluation(1), cost, {1, 1, {}}).value());
+  EXPECT_EQ(store_->Total(LedgerKind::kEvaluations).value().settled, 2);
+  const LedgerTotal gpu = store_->Total(LedgerKind::kGpuSeconds).value();
+  EXPECT_EQ(gpu.settled, 8);
+  EXPECT_EQ(gpu.reserved, 0);
+}
+
+TEST_F(StoreTest, BranchesRequestedTogetherAreThoseRequestedOneByOne) {
+  MakeCandidate();
+  const auto all = store_->RequestCandidates(idea_, 1, 3).value();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0], candidate_);
+  EXPECT_EQ(store_->RequestCandidate(idea_, 3).value(), all[2]);
+  EXPECT_FALSE(store_->RequestCandidates(idea_, 200, 100))
+      << "more branches than an id has room for";
+  EXPECT_EQ(store_->RequestCandidates(idea_, 2, 1).value().front(), all[1]);
+}
+
 TEST_F(StoreTest, ProgramsMoveForwardByTurnsOnly) {
   MakeCandidate();
   EXPECT_EQ(Row().status, CandidateStatus::kRequested);
@@ -313,6 +339,7 @@ TEST_F(StoreTest, AnAnsweredCallIsNotAskedAgain) {
   const CallRow first = store->BeginCall(key, SampleRequest(key)).value();
   EXPECT_EQ(first.status, CallStatus::kPending);
   EXPECT_FALSE(store->FindReply(key).value());
+  EXPECT_FALSE(store->HasReplies().value());
   llm::Reply reply;
   reply.text = "```cuda\n```";
   reply.finish = llm::FinishReason::kLength;
@@ -327,6 +354,7 @@ TEST_F(StoreTest, AnAnsweredCallIsNotAskedAgain) {
   EXPECT_EQ(again.status, CallStatus::kAnswered);
   EXPECT_EQ(again.attempts, 1);
   const llm::Reply stored = store->FindReply(key).value().value();
+  EXPECT_TRUE(store->HasReplies().value());
   EXPECT_EQ(stored.text, reply.text);
   EXPECT_EQ(stored.finish, llm::FinishReason::kLength);
   EXPECT_EQ(stored.usage.cached, Tokens(4));

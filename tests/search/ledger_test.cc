@@ -230,6 +230,48 @@ TEST_F(LedgerTest, EvaluationsAndGpuSecondsAreReservedAndSettled) {
   EXPECT_TRUE(ledger.exhausted());
 }
 
+TEST_F(LedgerTest, WhatNoLimitBoundsIsBookedWhenItEnds) {
+  Ledger ledger = Make({{LedgerKind::kTokens, LedgerSpan::kRun, 1e6}});
+  const results::LedgerScope scope{1, 1, CallId()};
+  auto hold = ledger.ReserveEvaluation("r1.i1.b1", scope, true, {});
+  ASSERT_TRUE(hold);
+  EXPECT_EQ(Promised(LedgerKind::kGpuSeconds), 0);
+  ASSERT_TRUE(hold->Settle(Seconds(4)));
+  EXPECT_EQ(Spent(LedgerKind::kGpuSeconds), 4);
+  EXPECT_EQ(Spent(LedgerKind::kEvaluations), 1);
+  {
+    auto second = ledger.ReserveEvaluation("r1.i1.b1", scope, true, {});
+    ASSERT_TRUE(second) << "a repair";
+    const auto cost = second->SettleReserved(Seconds(2));
+    ASSERT_TRUE(cost);
+    EXPECT_EQ(Spent(LedgerKind::kGpuSeconds), 4) << "the caller's to book";
+    ASSERT_TRUE(ledger.BookEvaluation("r1.i1.b1", scope, *cost));
+  }
+  EXPECT_EQ(Spent(LedgerKind::kGpuSeconds), 6);
+  { ASSERT_TRUE(ledger.ReserveEvaluation("r1.i1.b2", scope, true, {})); }
+  EXPECT_EQ(Spent(LedgerKind::kEvaluations), 3) << "unsettled, it counts in full";
+}
+
+TEST_F(LedgerTest, ACallThatIsAnsweredIsNotBegunAgain) {
+  Ledger ledger = Make({{LedgerKind::kTokens, LedgerSpan::kRun, 1e6}});
+  llm::Request request = Ask("q");
+  const auto begun = ledger.Begin(Key(1), request, {});
+  ASSERT_TRUE(begun);
+  EXPECT_FALSE(begun->answered());
+  llm::Reply reply;
+  reply.text = "a";
+  reply.usage.completion = Tokens(1);
+  ASSERT_TRUE(ledger.Answer(*begun, "m", reply));
+  llm::Request same = Ask("q");
+  const Tokens asked = same.max_tokens;
+  const auto again = ledger.Begin(Key(1), same, {});
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(again->answered());
+  EXPECT_TRUE(again->reserved.empty());
+  EXPECT_EQ(same.max_tokens, asked);
+  EXPECT_EQ(Promised(LedgerKind::kTokens), 0);
+}
+
 TEST_F(LedgerTest, WallTimeCountsOverSessionsButNotBetweenThem) {
   const LedgerLimit limit{LedgerKind::kSeconds, LedgerSpan::kRun, 100};
   llm::Request request = Ask("q");

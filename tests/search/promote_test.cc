@@ -211,10 +211,11 @@ TEST_F(PromoteWinnersTest, AContestThatTheBudgetRefusesIsSaid) {
   idea.number = idea.ordinal = 1;
   const auto added = (*tree)->AddIdea(*round, *seed, CallId(), idea);
   ASSERT_TRUE(added);
-  const auto candidate = (*tree)->Request(*added, 1);
-  ASSERT_TRUE(candidate);
-  ASSERT_TRUE((*tree)->Receive(candidate->id, draft("// @time 800\n")));
-  ASSERT_TRUE((*tree)->Conclude(candidate->id, evaluated(800)));
+  const auto asked = (*tree)->Request(*added, 1);
+  ASSERT_TRUE(asked);
+  const results::CandidateRow candidate = asked->front();
+  ASSERT_TRUE((*tree)->Receive(candidate.id, draft("// @time 800\n")));
+  ASSERT_TRUE((*tree)->Conclude(candidate.id, evaluated(800)));
   Ledger ledger(**store, {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 1}}, {});
   const auto compare = [this](const auto& incumbent, const auto& challenger) {
     return evaluator_->ComparePair(incumbent, challenger);

@@ -241,6 +241,15 @@ TEST_F(SearchTest, AnIdeaTriedFromTheSameKernelIsNotTriedAgain) {
   EXPECT_EQ(Load().ideas.size(), 1U);
 }
 
+// A catalogue that is used up is no mystery: the round is empty, and a line says why.
+TEST_F(SearchTest, AParentForWhichTheModelHasNoIdeasIsNamed) {
+  config_.rounds = 1;
+  ScriptedClient client([](const llm::Request&) -> Result<std::string> { return IdeasReply({}); });
+  const auto summary = Run(client);
+  ASSERT_TRUE(summary) << summary.error().message;
+  EXPECT_THAT(observer_.lines(), ::testing::Contains(HasSubstr("no ideas from seed")));
+}
+
 TEST_F(SearchTest, KernelsOfOneFrontierDoNotBreedTheSameProgramTwice) {
   // Whatever the parent is, the model offers the same three ideas: x after y is y after x.
   ScriptedClient client([](const llm::Request& request) -> Result<std::string> {
