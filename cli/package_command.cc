@@ -17,11 +17,13 @@
 #include "cli/exit_code.h"
 #include "cli/find_run.h"
 #include "cli/known_baselines.h"
+#include "cli/profiler.h"
 #include "cli/terminal.h"
 #include "codegen/program.h"
 #include "eval/baselines.h"
 #include "eval/package.h"
 #include "results/format.h"
+#include "search/profiling.h"
 #include "search/stages.h"
 #include "seeds/live.h"
 
@@ -39,6 +41,8 @@ constexpr std::size_t kChallengers = 4;
 // A challenger slower than the incumbent by more than this is not worth a second measurement.
 constexpr double kNear = 1.02;
 constexpr std::chrono::seconds kBetweenWrites(5);
+// After this no further program is profiled; one takes a few seconds, and two minutes at most.
+constexpr std::chrono::seconds kProfiling(180);
 
 // The plain files of the task's folder.
 Result<std::vector<std::pair<std::string, std::string>>> FilesOf(const fs::path& folder) {
@@ -81,8 +85,10 @@ Status WriteTask(const eval::EvaluationPackage& package, const fs::path& tasks) 
 // was measured survives whatever ends the process.
 class PackageRun {
  public:
-  PackageRun(const eval::EvaluationPackage& package, const Hash& hash, fs::path output)
-      : package_(package), output_(std::move(output)) {
+  // `profiles`: of so many of the fastest programs; 0 = none.
+  PackageRun(const eval::EvaluationPackage& package, const Hash& hash, fs::path output,
+             std::size_t profiles)
+      : package_(package), output_(std::move(output)), profiles_(profiles) {
     result_.run = package.run;
     result_.run_key = package.run_key;
     result_.number = package.number;
@@ -90,7 +96,7 @@ class PackageRun {
     result_.version = GROVE_VERSION;
   }
 
-  Status Run(const Workbench& bench, const Common& common, search::Observer& observer) {
+  Status Run(Workbench& bench, const Common& common, search::Observer& observer) {
     result_.gpus = bench.device->gpus();
     for (const results::EnvironmentRow& row : MachineRows(bench)) {
       result_.environment.emplace_back(row.key, row.value);
@@ -114,6 +120,11 @@ class PackageRun {
     }
     if (!error_ && !common.stop.stop_requested()) Compare(bench, programs, observer);
     result_.complete = result_.evaluations.size() == package_.programs.size();
+    if (!error_ && profiles_ > 0 && !common.stop.stop_requested()) {
+      // What was measured is safe before a profiler takes its time.
+      if (auto written = Write(); !written) return written;
+      Profile(bench, common, observer);
+    }
     if (auto written = Write(); !written) return written;
     if (error_) return Failure(*error_);
     return {};
@@ -197,10 +208,29 @@ class PackageRun {
     return ratio;
   }
 
+  void Profile(Workbench& bench, const Common& common, search::Observer& observer) {
+    const auto cases = bench.evaluator->timed_cases();
+    if (cases.empty()) return;
+    std::string counters_problem;
+    const search::Profiler profiler =
+        [&](const codegen::KernelProgram& program) -> Result<search::KernelProfile> {
+      auto look = LookAt(bench, program, cases.front(), package_.seed);
+      if (!look) return Failure(std::move(look.error()));
+      counters_problem = look->counters_problem;
+      return std::move(look->profile);
+    };
+    for (const std::string& line :
+         search::ProfilePackage(profiler, package_, result_, profiles_, kProfiling, common.stop)) {
+      observer.Line(line);
+    }
+    if (!counters_problem.empty()) observer.Line("  no hardware counters: " + counters_problem);
+  }
+
   Status Write() { return WriteFileAtomic(output_, Encode(result_)); }
 
   const eval::EvaluationPackage& package_;
   const fs::path output_;
+  const std::size_t profiles_;
   std::mutex mutex_;
   eval::PackageResult result_;  // GUARDED_BY(mutex_) while Run evaluates, as are the next three
   std::vector<Challenger> challengers_;  // that passed
@@ -242,7 +272,8 @@ int EvalOne(const fs::path& file, const EvalPackageOptions& options, const Commo
   observer.Line(fmt::format("{}: package {:04}, {} programs for {}, on {}", package->run,
                             package->number, package->programs.size(), package->task,
                             (*bench)->device->spec().name));
-  PackageRun run(*package, HashText(*text), output);
+  PackageRun run(*package, HashText(*text), output,
+                 options.no_profile ? 0 : static_cast<std::size_t>(options.profile));
   const Status done = run.Run(**bench, common, observer);
   const eval::PackageResult& result = run.result();
   if (common.json) {
@@ -252,6 +283,7 @@ int EvalOne(const fs::path& file, const EvalPackageOptions& options, const Commo
     json["programs"] = package->programs.size();
     json["evaluated"] = result.evaluations.size();
     json["contests"] = result.contests.size();
+    json["profiles"] = result.profiles.size();
     json["complete"] = result.complete;
     fmt::print("{}\n", json.dump());
   } else {
@@ -365,7 +397,7 @@ int AbsorbCommand(const AbsorbOptions& options, const Common& common) {
       continue;
     }
     const std::string& name = opened->data.run.name;
-    auto absorbed = search::Absorb(common.runs / name, opened->data.run, *text);
+    auto absorbed = search::Absorb(common.runs / name, opened->data.run, *text, file);
     if (!absorbed) {
       worst = std::max(worst, Complain(Error(std::move(absorbed.error()).Context(file.string()))));
       continue;
@@ -376,15 +408,27 @@ int AbsorbCommand(const AbsorbOptions& options, const Common& common) {
       json["package"] = absorbed->number;
       json["evaluations"] = absorbed->evaluations;
       json["missing"] = absorbed->missing;
+      json["profiles"] = absorbed->profiles;
       json["gpu"] = absorbed->gpu;
+      json["in_place"] = absorbed->in_place;
+      json["run_is_live"] = opened->data.run.live;
       fmt::print("{}\n", json.dump());
     } else {
-      fmt::print("{}: {} evaluations of package {:04} on {}{}; go on with: grove resume {}\n", name,
-                 absorbed->evaluations, absorbed->number, absorbed->gpu,
+      fmt::print("{}: {} evaluations{} of package {:04} on {}{}{}; go on with: grove resume {}\n",
+                 name, absorbed->evaluations,
+                 absorbed->profiles == 0 ? "" : fmt::format(" and {} profiles", absorbed->profiles),
+                 absorbed->number, absorbed->gpu,
+                 absorbed->in_place ? ", in place already and good" : "",
                  absorbed->missing == 0
                      ? ""
                      : fmt::format(" ({} are missing and will be packed again)", absorbed->missing),
                  name);
+      if (opened->data.run.live) {
+        fmt::print(
+            "  a process is running {0} and does not see it before it starts again: grove stop "
+            "{0}, then grove resume {0}\n",
+            name);
+      }
     }
   }
   return worst;
@@ -398,6 +442,14 @@ PackageApp::PackageApp(CLI::App& app) {
       ->check(CLI::ExistingFile);
   eval_app_->add_option("-o,--output", eval_.output, "folder of the results (default: beside)");
   eval_app_->add_option("--device", eval_.device, "auto, cuda, cuda:N, cuda:0,1 or all [auto]");
+  auto* no_profile =
+      eval_app_->add_flag("--no-profile", eval_.no_profile, "profile none (see --profile)");
+  eval_app_
+      ->add_option("--profile", eval_.profile,
+                   "profile so many of a package's fastest kernels, and the one they compete with")
+      ->check(CLI::Range(0, 100))
+      ->capture_default_str()
+      ->excludes(no_profile);
   absorb_app_ = app.add_subcommand("absorb", "take results of eval-package into their run");
   absorb_app_->add_option("results", absorb_.results, "files NNNN.result")
       ->required()

@@ -37,6 +37,8 @@ struct EvalPackageOptions {
   std::vector<std::filesystem::path> packages;
   std::filesystem::path output;  // folder of the results; empty = beside each package
   std::string device;            // empty = auto
+  int profile = 3;               // so many of the fastest kernels of a package are profiled
+  bool no_profile = false;
 };
 int EvalPackageCommand(const EvalPackageOptions& options, const Common& common);
 

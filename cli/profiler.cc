@@ -1,5 +1,7 @@
 #include "cli/profiler.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "eval/cuda/counters.h"
@@ -64,7 +66,13 @@ void DescribeTime(Account& account, const seeds::Case& c, const eval::DeviceSpec
   }
 }
 
-void DescribeCode(Account& account, const codegen::CompileOutcome& compiled) {
+// Kernels that this case's plan does not launch are for people only.
+void DescribeCode(Account& account, const eval::Prepared& prepared) {
+  const codegen::CompileOutcome& compiled = *prepared.compiled;
+  const auto launched = [&](const std::string& kernel) {
+    return std::any_of(prepared.plan.launches.begin(), prepared.plan.launches.end(),
+                       [&](const auto& launch) { return launch.kernel == kernel; });
+  };
   for (const codegen::EntryPoint& entry : compiled.entries) {
     account.Report(fmt::format(
         "kernel    {}: {} registers, {} B spilled, {} B static shared memory", entry.name,
@@ -77,7 +85,12 @@ void DescribeCode(Account& account, const codegen::CompileOutcome& compiled) {
     return;
   }
   for (const cuda::SassMix& mix : *mixes) {
-    account.Both(fmt::format("{}: {}", mix.kernel, cuda::Describe(mix)));
+    const std::string line = fmt::format("{}: {}", mix.kernel, cuda::Describe(mix));
+    if (launched(mix.kernel)) {
+      account.Both(line);
+    } else {
+      account.Report(line + " (not launched for this case)");
+    }
   }
 }
 
@@ -89,7 +102,7 @@ Result<search::KernelProfile> LookAtCode(Workbench& bench, const codegen::Kernel
   auto prepared = bench.evaluator->PrepareFor(program, *context);
   if (!prepared) return Failure(std::move(prepared.error()));
   Account account;
-  DescribeCode(account, *prepared->compiled);
+  DescribeCode(account, *prepared);
   return search::KernelProfile{std::move(account.summary), std::move(account.report)};
 }
 
@@ -113,7 +126,7 @@ Result<KernelLook> LookAt(Workbench& bench, const codegen::KernelProgram& progra
   }
   Account account;
   DescribeTime(account, context->task_case(), device.spec(), *outcome);
-  DescribeCode(account, *prepared->compiled);
+  DescribeCode(account, *prepared);
   KernelLook look;
   look.counters_problem = "times are modelled: there are no hardware counters";
   if (auto* gpu = dynamic_cast<cuda::CudaDevice*>(&device); gpu != nullptr) {

@@ -1,5 +1,6 @@
 #include "eval/package.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -204,6 +205,12 @@ void Fields(A& a, PackageResult::Contest& c) {
   a("pairs", c.pairs);
 }
 template <typename A>
+void Fields(A& a, PackageResult::Profile& p) {
+  a("identity", p.identity);
+  a("summary", p.summary);
+  a("report", p.report);
+}
+template <typename A>
 void Fields(A& a, EvaluationPackage& p) {
   a("run", p.run);
   a("run_key", p.run_key);
@@ -232,6 +239,7 @@ void Fields(A& a, PackageResult& r) {
   a("evaluations", r.evaluations);
   a("contests", r.contests);
   a("baselines", r.baselines);
+  a.Later("profiles", r.profiles);
 }
 
 // --- words
@@ -565,6 +573,31 @@ Status CheckProgram(const PackagedProgram& p) {
 
 }  // namespace
 
+std::vector<const PackagedProgram*> WorthProfiling(const EvaluationPackage& package,
+                                                   const PackageResult& result, std::size_t most) {
+  std::vector<std::pair<Nanoseconds, const PackagedProgram*>> passed;
+  for (const PackageResult::Item& item : result.evaluations) {
+    if (!item.evaluation.verdict.passed() || !item.evaluation.score) continue;
+    for (const PackagedProgram& program : package.programs) {
+      if (program.identity != item.identity) continue;
+      passed.emplace_back(*item.evaluation.score, &program);
+      break;
+    }
+  }
+  std::stable_sort(passed.begin(), passed.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (passed.size() > most) passed.resize(most);
+  std::vector<const PackagedProgram*> worth;
+  for (const auto& [time, program] : passed) worth.push_back(program);
+  if (most > 0 && !package.incumbents.empty() &&
+      std::none_of(worth.begin(), worth.end(), [&](const PackagedProgram* program) {
+        return program->identity == package.incumbents.front().identity;
+      })) {
+    worth.push_back(&package.incumbents.front());
+  }
+  return worth;
+}
+
 std::string Encode(const EvaluationPackage& package) { return EncodeAs(kPackage, package); }
 std::string Encode(const PackageResult& result) { return EncodeAs(kResult, result); }
 
@@ -593,6 +626,11 @@ Result<PackageResult> DecodeResult(std::string_view file) {
       return NoFile(kResult, "a verdict and its score contradict each other");
     }
     if (e.stages.empty()) return NoFile(kResult, "an evaluation has no stages");
+  }
+  for (const PackageResult::Profile& profile : result->profiles) {
+    if (profile.summary.size() > kLongestSummary || profile.report.size() > kLongestReport) {
+      return NoFile(kResult, "a profile is too long");
+    }
   }
   return result;
 }

@@ -71,7 +71,22 @@ struct PackageResult {
   std::vector<Contest> contests;
   // What is known of the vendor's libraries on that GPU (the first of `gpus`).
   std::vector<StoredBaseline> baselines;
+  // What a profiler said of some programs or incumbents of the package; none in files that older
+  // programs wrote.
+  struct Profile {
+    Hash identity;
+    std::string summary;  // a few lines, for prompts; at most kLongestSummary bytes
+    std::string report;   // the whole of it; at most kLongestReport bytes
+  };
+  std::vector<Profile> profiles;
 };
+inline constexpr std::size_t kLongestSummary = 16 << 10;
+inline constexpr std::size_t kLongestReport = 1 << 20;
+
+// Of a package's programs the `most` fastest that passed, and the first incumbent: those whose
+// profile the next questions are about. Pointers lead into `package`.
+std::vector<const PackagedProgram*> WorthProfiling(const EvaluationPackage& package,
+                                                   const PackageResult& result, std::size_t most);
 
 std::string Encode(const EvaluationPackage& package);
 std::string Encode(const PackageResult& result);

@@ -46,6 +46,63 @@ Result<std::vector<int>> Numbers(const fs::path& folder) {
 
 std::string GpuOf(const eval::PackageResult& result) { return result.gpus.front().name; }
 
+// Whether a result is the answer to this package (`file`: its bytes) and may stand beside `others`.
+// What lies in the run's folder is checked as what is absorbed: people copy files there.
+Status CheckResult(const eval::PackageResult& result, const eval::EvaluationPackage& package,
+                   std::string_view file, const std::vector<eval::PackageResult>& others) {
+  if (result.number != package.number || HashText(file) != result.package) {
+    return Fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("the result is of a package {:04} that this run did not write", result.number));
+  }
+  const auto among = [](const std::vector<eval::PackagedProgram>& programs, const Hash& identity) {
+    return std::any_of(programs.begin(), programs.end(),
+                       [&](const auto& program) { return program.identity == identity; });
+  };
+  const auto strange = [&](std::string_view does) {
+    return Fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("the result of package {:04} {} a program that the package does not hold",
+                    result.number, does));
+  };
+  for (const auto& item : result.evaluations) {
+    if (!among(package.programs, item.identity)) return strange("judges");
+  }
+  for (const auto& profile : result.profiles) {
+    if (!among(package.programs, profile.identity) &&
+        !among(package.incumbents, profile.identity)) {
+      return strange("profiles");
+    }
+  }
+  for (const eval::PackageResult& other : others) {
+    if (GpuOf(other) == GpuOf(result)) continue;
+    return Fail(ErrorCode::kInvalidInput,
+                fmt::format("the result was measured on {}, this run's kernels on {}: times of "
+                            "different GPUs are not compared in one run",
+                            GpuOf(result), GpuOf(other)));
+  }
+  return {};
+}
+
+// A result in the run's folder that no package's number leads to would be passed over in silence.
+Status CheckNames(const fs::path& folder, const std::vector<int>& numbers) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return {};
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const fs::path file = at->path();
+    if (file.extension() != ".result") continue;
+    const bool known = std::any_of(numbers.begin(), numbers.end(), [&](int number) {
+      return file.filename() == FileOf("", number, "result");
+    });
+    if (known) continue;
+    return Fail(ErrorCode::kInvalidInput,
+                fmt::format("{} is not the name of a result of this run; move it elsewhere and: "
+                            "grove absorb {}",
+                            file.string(), file.filename().string()));
+  }
+  return {};
+}
+
 }  // namespace
 
 Hash RunKey(const results::RunInfo& run) {
@@ -63,6 +120,9 @@ Result<std::unique_ptr<Elsewhere>> Elsewhere::Open(const fs::path& run, const Ha
   std::unique_ptr<Elsewhere> elsewhere(new Elsewhere(PackagesFolder(run)));
   auto numbers = Numbers(elsewhere->folder_);
   if (!numbers) return Failure(std::move(numbers.error()));
+  if (auto named = CheckNames(elsewhere->folder_, *numbers); !named) {
+    return Failure(std::move(named.error()));
+  }
   for (const int number : *numbers) {
     elsewhere->last_ = number;
     const fs::path package_file = FileOf(elsewhere->folder_, number, "package");
@@ -85,6 +145,11 @@ Result<std::unique_ptr<Elsewhere>> Elsewhere::Open(const fs::path& run, const Ha
     if (!answer) return Failure(std::move(answer.error()));
     auto result = eval::DecodeResult(*answer);
     if (!result) return Fail(std::move(result.error()), result_file.string());
+    if (auto good = CheckResult(*result, *package, *text, elsewhere->results_); !good) {
+      Error problem = std::move(good.error());
+      problem.message += "; take the file away, its programs wait again then";
+      return Fail(std::move(problem), result_file.string());
+    }
     elsewhere->results_.push_back(std::move(*result));
   }
   for (const eval::PackageResult& result : elsewhere->results_) {
@@ -184,8 +249,8 @@ Result<std::vector<eval::PackagedProgram>> IncumbentsOf(results::Store& store,
   return programs;
 }
 
-Result<Absorbed> Absorb(const fs::path& run, const results::RunInfo& info,
-                        std::string_view result) {
+Result<Absorbed> Absorb(const fs::path& run, const results::RunInfo& info, std::string_view result,
+                        const fs::path& from) {
   auto decoded = eval::DecodeResult(result);
   if (!decoded) return Failure(std::move(decoded.error()));
   if (decoded->run_key != RunKey(info)) {
@@ -196,44 +261,43 @@ Result<Absorbed> Absorb(const fs::path& run, const results::RunInfo& info,
   const fs::path folder = PackagesFolder(run);
   const fs::path file = FileOf(folder, decoded->number, "result");
   std::error_code error;
-  if (fs::exists(file, error)) {
+  Absorbed absorbed;
+  absorbed.in_place = fs::exists(file, error) && fs::equivalent(from, file, error);
+  if (!absorbed.in_place && fs::exists(file, error)) {
+    const auto there = ReadFile(file, kLargestFile);
     return Fail(ErrorCode::kInvalidInput,
-                fmt::format("the result of package {:04} was absorbed before", decoded->number));
+                there && *there == result
+                    ? fmt::format("the result of package {:04} was absorbed before, or copied to "
+                                  "{}; go on with: grove resume {}",
+                                  decoded->number, file.string(), info.name)
+                    : fmt::format("another result of package {:04} was absorbed before, or copied "
+                                  "to {}; a package has one result",
+                                  decoded->number, file.string()));
   }
   auto text = ReadFile(FileOf(folder, decoded->number, "package"), kLargestFile);
-  if (!text || HashText(*text) != decoded->package) {
+  if (!text) {
     return Fail(ErrorCode::kInvalidInput,
                 fmt::format("the result is of a package {:04} that this run did not write",
                             decoded->number));
   }
   auto package = eval::DecodePackage(*text);
   if (!package) return Failure(std::move(package.error()));
-  Absorbed absorbed;
+  // With the file in place this checks it as well.
+  auto before = Elsewhere::Open(run, RunKey(info));
+  if (!before) return Failure(std::move(before.error()));
+  if (auto good = CheckResult(*decoded, *package, *text, (*before)->results()); !good) {
+    return Failure(std::move(good.error()));
+  }
   absorbed.number = decoded->number;
   absorbed.gpu = GpuOf(*decoded);
   absorbed.evaluations = decoded->evaluations.size();
-  absorbed.missing = package->programs.size();
-  for (const auto& item : decoded->evaluations) {
-    const bool asked =
-        std::any_of(package->programs.begin(), package->programs.end(),
-                    [&](const auto& program) { return program.identity == item.identity; });
-    if (!asked) {
-      return Fail(ErrorCode::kInvalidInput,
-                  fmt::format("the result of package {:04} judges a program that the package does "
-                              "not hold",
-                              decoded->number));
-    }
-    --absorbed.missing;
-  }
-  auto before = Elsewhere::Open(run, RunKey(info));
-  if (!before) return Failure(std::move(before.error()));
-  for (const eval::PackageResult& other : (*before)->results()) {
-    if (GpuOf(other) == absorbed.gpu) continue;
-    return Fail(ErrorCode::kInvalidInput,
-                fmt::format("the result was measured on {}, this run's kernels on {}: times of "
-                            "different GPUs are not compared in one run",
-                            absorbed.gpu, GpuOf(other)));
-  }
+  absorbed.missing = static_cast<std::size_t>(
+      std::count_if(package->programs.begin(), package->programs.end(), [&](const auto& program) {
+        return std::none_of(decoded->evaluations.begin(), decoded->evaluations.end(),
+                            [&](const auto& item) { return item.identity == program.identity; });
+      }));
+  absorbed.profiles = decoded->profiles.size();
+  if (absorbed.in_place) return absorbed;
   if (auto written = WriteFileAtomic(file, result); !written) {
     return Failure(std::move(written.error()));
   }

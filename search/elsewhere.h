@@ -34,8 +34,9 @@ std::filesystem::path PackagesFolder(const std::filesystem::path& run);
 
 class Elsewhere {
  public:
-  // Reads what `run` (its folder) has. kInvalidInput for a damaged package or result there, with
-  // its path.
+  // Reads what `run` (its folder) has. kInvalidInput for a package or result there that is damaged
+  // or that Absorb would refuse, with its path: a result that was copied there is as good as one
+  // that was absorbed.
   static Result<std::unique_ptr<Elsewhere>> Open(const std::filesystem::path& run, const Hash& key);
 
   enum class Place {
@@ -87,14 +88,18 @@ Result<std::vector<eval::PackagedProgram>> IncumbentsOf(results::Store& store,
 
 // Takes a result (the bytes of its file) into the run in folder `run`. kInvalidInput, and nothing
 // changes, when it is no result, belongs to another run or to no package of it, was absorbed
-// before, or was measured on another model of GPU than those before it.
+// before, or was measured on another model of GPU than those before it. `from`: the file's path, if
+// any; the file that lies where results go is checked and stays, so that it may be copied there
+// first.
 struct Absorbed {
   int number = 0;
   std::size_t evaluations = 0;
   std::size_t missing = 0;  // programs of the package that it does not hold
+  std::size_t profiles = 0;
+  bool in_place = false;  // `from` was there already
   std::string gpu;
 };
 Result<Absorbed> Absorb(const std::filesystem::path& run, const results::RunInfo& info,
-                        std::string_view result);
+                        std::string_view result, const std::filesystem::path& from = {});
 
 }  // namespace grove::search

@@ -3,6 +3,7 @@
 // stands in every prompt that starts from it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <stop_token>
 #include <string>
@@ -10,7 +11,9 @@
 
 #include "base/result.h"
 #include "codegen/program.h"
+#include "eval/package.h"
 #include "results/store.h"
+#include "search/elsewhere.h"
 #include "search/ledger.h"
 #include "search/observer.h"
 #include "search/run_tree.h"
@@ -37,5 +40,17 @@ struct ProfilingParts {
 // the tree or uses the device.
 Status ProfileParents(const ProfilingParts& parts, const std::vector<CandidateId>& parents,
                       int round, const std::stop_token& stop);
+
+// What the profiler says of the programs that are WorthProfiling of an evaluated package goes into
+// its result. Returns lines for people: who was profiled, and each reason once why one was not.
+// Looks at no further program after `limit` or on a stop. Has the device to itself.
+std::vector<std::string> ProfilePackage(const Profiler& profiler,
+                                        const eval::EvaluationPackage& package,
+                                        eval::PackageResult& result, std::size_t most,
+                                        std::chrono::seconds limit, const std::stop_token& stop);
+
+// Profiles that came back from another machine, stored with the candidates of their programs that
+// passed; the newest of a program replaces what was known of it. REQUIRES: as ProfileParents.
+Status TakeProfiles(RunTree& tree, const Elsewhere& elsewhere);
 
 }  // namespace grove::search

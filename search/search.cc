@@ -323,6 +323,9 @@ Status Search::Impl::RunRound(std::stop_token stop) {
                           parts.steering,
                           parts.device.name() != "emulator" || parts.elsewhere != nullptr,
                           parts.elsewhere};
+  if (parts.elsewhere != nullptr) {
+    if (auto taken = TakeProfiles(*tree, *parts.elsewhere); !taken) return taken;
+  }
   // Of the parents that a round has made: also of one that was the last until more were asked for.
   if (parts.profiler && shared.measured && config.counters != 0 && finished > 0) {
     const ProfilingParts profiling{*tree, parts.profiler, calls.ledger(), parts.observer};
@@ -360,6 +363,10 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   if (auto done = tree->FinishRound(round.id(), chosen); !done) return done;
   ++finished;
   asked_early = early_next;
+  // Of those that the last round made, for people; the next one's prompts have them anyway.
+  if (parts.elsewhere != nullptr) {
+    if (auto taken = TakeProfiles(*tree, *parts.elsewhere); !taken) return taken;
+  }
 
   std::vector<std::string> names;
   for (const results::FrontierEntry& entry : chosen) {

@@ -196,6 +196,13 @@ TEST_F(StoredTaskPackage, StoredTensorsTravelWholeAndTheResultIsTakenIn) {
   const ProgramResult absorbed = Grove({"absorb", "0001.result", "--run", "one"});
   EXPECT_EQ(absorbed.exit_code, 0) << absorbed.out << absorbed.err;
   EXPECT_THAT(absorbed.out, HasSubstr("1 evaluations of package 0001 on NVIDIA H200"));
+  const ProgramResult twice = Grove({"absorb", "0001.result"});
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("was absorbed before, or copied to"));
+  // Copied to where results lie, and then absorbed from there.
+  const ProgramResult in_place = Grove({"absorb", "runs/one/packages/0001.result"});
+  EXPECT_EQ(in_place.exit_code, 0) << in_place.err;
+  EXPECT_THAT(in_place.out, HasSubstr("in place already and good"));
 }
 
 }  // namespace

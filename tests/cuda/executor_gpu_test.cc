@@ -1,4 +1,7 @@
 // Launch features on a real GPU: cooperative grids, programmatic dependent launches, tensor maps.
+#include <string>
+#include <string_view>
+
 #include "gpu_fixture.h"
 
 namespace grove::cuda {
@@ -48,6 +51,48 @@ TEST_F(GpuLaunch, ADependentLaunchThatWaitsSeesWhatTheFirstWrote) {
                 {"kernel": "second", "grid": ["N / 256"], "block": [256], "dependent": true,
                  "args": ["w", "y"]}]})json");
   ExpectExact(*mini, candidate);
+}
+
+// A cooperative launch, a dependent one behind it, and a cooperative one behind that: each reads
+// backwards what the one in front wrote. `last`: what the third launch is besides.
+std::string ThreeLaunches(std::string_view last) {
+  return R"json({"version": 1, "workspace": [{"name": "w", "dtype": "f32", "shape": ["N"]},
+                                             {"name": "v", "dtype": "f32", "shape": ["N"]}],
+    "launches": [
+      {"kernel": "gather", "grid": ["N / 256"], "block": [256], "cooperative": true,
+       "args": ["x", "w", "v"]},
+      {"kernel": "turn", "grid": ["N / 256"], "block": [256], "dependent": true,
+       "args": ["v", "w"]},
+      {"kernel": "gather", "grid": ["N / 256"], "block": [256], "cooperative": true,)json" +
+         std::string(last) + R"json( "args": ["w", "v", "y"]}]})json";
+}
+constexpr const char* kThreeLaunches =
+    "#include <cooperative_groups.h>\n"
+    "extern \"C\" __global__ void gather(const float* x, float* w, float* y) {\n"
+    "  asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
+    "  const int i = blockIdx.x * 256 + threadIdx.x;\n"
+    "  const float v = x[i];\n"
+    "  cooperative_groups::this_grid().sync();\n"
+    "  w[dim::N - 1 - i] = v;\n"
+    "  cooperative_groups::this_grid().sync();\n"
+    "  asm volatile(\"griddepcontrol.launch_dependents;\");\n"
+    "  y[i] = w[dim::N - 1 - i];\n}\n"
+    "extern \"C\" __global__ void turn(const float* v, float* w) {\n"
+    "  asm volatile(\"griddepcontrol.launch_dependents;\");\n"
+    "  asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
+    "  const int i = blockIdx.x * 256 + threadIdx.x;\n"
+    "  w[i] = 2.0f * v[i];\n}\n";
+
+TEST_F(GpuLaunch, CooperativeAndDependentLaunchesFollowEachOther) {
+  auto mini = Doubling(16384);
+  ExpectExact(*mini, Prepare(*mini, kThreeLaunches, ThreeLaunches("")));
+}
+
+// What no manual says.
+TEST_F(GpuLaunch, OneLaunchMayBeCooperativeAndDependent) {
+  auto mini = Doubling(16384);
+  ExpectExact(*mini,
+              Prepare(*mini, kThreeLaunches, ThreeLaunches(R"json( "dependent": true,)json")));
 }
 
 TEST_F(GpuLaunch, ATensorMapFeedsTheBulkCopyEngine) {

@@ -91,6 +91,7 @@ PackageResult ResultOf() {
   baseline.time = Nanoseconds(9);
   baseline.low = Nanoseconds(8);
   result.baselines = {baseline};
+  result.profiles = {{HashText("p"), "DRAM 84% of peak\n", "all of it"}};
   return result;
 }
 
@@ -134,7 +135,41 @@ TEST(PackageTest, AResultComesBackAsItWasNumbersThatAreNoneIncluded) {
   EXPECT_EQ(back->contests.at(0).pairs.at(0).outcome.result, PairOutcome::Result::kFaster);
   EXPECT_EQ(back->baselines.at(0).low, Nanoseconds(8));
   EXPECT_FALSE(back->baselines.at(0).high);
+  EXPECT_EQ(back->profiles.at(0).summary, "DRAM 84% of peak\n");
   EXPECT_EQ(Encode(*back), file);
+}
+
+TEST(PackageTest, AProfileThatNoPromptCouldHoldIsRefused) {
+  PackageResult result = ResultOf();
+  result.profiles[0].summary.assign(kLongestSummary + 1, 'x');
+  EXPECT_FALSE(DecodeResult(Encode(result)));
+}
+
+TEST(PackageTest, TheFastestThatPassedAndTheFirstIncumbentAreWorthAProfile) {
+  EvaluationPackage package;
+  PackageResult result;
+  const auto add = [&](const std::string& name, double ns) {
+    package.programs.push_back({name, HashText(name), "", ""});
+    Evaluation e;
+    e.verdict.kind = ns > 0 ? VerdictKind::kPass : VerdictKind::kWrongResult;
+    if (ns > 0) e.score = Nanoseconds(ns);
+    result.evaluations.push_back({HashText(name), e});
+  };
+  add("slow", 30);
+  add("wrong", 0);
+  add("fast", 10);
+  add("middle", 20);
+  package.incumbents = {{"best", HashText("best"), "", ""}, {"second", HashText("second"), "", ""}};
+  const auto names = [&](std::size_t most) {
+    std::string text;
+    for (const auto* program : WorthProfiling(package, result, most)) text += program->name + " ";
+    return text;
+  };
+  EXPECT_EQ(names(2), "fast middle best ");
+  EXPECT_EQ(names(9), "fast middle slow best ");
+  EXPECT_EQ(names(0), "");
+  package.incumbents = {package.programs[2]};  // judged again
+  EXPECT_EQ(names(2), "fast middle ");
 }
 
 // A run keeps its results for good, and a resumed search reads those of its first rounds again.

@@ -38,6 +38,14 @@ int NumberAfter(const std::string& source, const std::string& text) {
   return at == std::string::npos ? 0 : std::atoi(source.c_str() + at + text.size());
 }
 
+// The PTX of one entry point, from its name to the next one's.
+std::string_view BodyOf(std::string_view ptx, std::string_view entry) {
+  const std::string head = fmt::format(".entry {}(", entry);
+  const std::size_t from = ptx.find(head);
+  if (from == ptx.npos) return {};
+  return ptx.substr(from, ptx.find(".entry ", from + head.size()) - from);
+}
+
 class PlaybookHopper : public PlaybookSuite, public ::testing::WithParamInterface<Tested> {};
 
 TEST_P(PlaybookHopper, IsCompiledWithoutSpillsAndItsPlanHolds) {
@@ -79,14 +87,19 @@ TEST_P(PlaybookHopper, IsCompiledWithoutSpillsAndItsPlanHolds) {
     EXPECT_NE((*compiled)->ptx.find("wgmma.mma_async"), std::string::npos) << c.name;
     const auto valid = codegen::ValidatePlan(*plan, (*compiled)->entries, {});
     EXPECT_TRUE(valid) << c.name << ": " << valid.error().message;
+    int balanced = 0;
     for (const codegen::EntryPoint& entry : (*compiled)->entries) {
       EXPECT_EQ(entry.spill_stores + entry.spill_loads + entry.stack_bytes, 0)
           << c.name << ": " << entry.name;
       EXPECT_GT(entry.registers, 0) << entry.name;
       // What one warpgroup gives away must be what the other two ask for, or they wait for ever: a
       // block has no more registers than it was launched with.
-      EXPECT_LE(given + 2 * taken, 3 * entry.registers) << entry.name;
+      if (BodyOf((*compiled)->ptx, entry.name).find("setmaxnreg") != std::string_view::npos) {
+        EXPECT_LE(given + 2 * taken, 3 * entry.registers) << entry.name;
+        ++balanced;
+      }
     }
+    EXPECT_GT(balanced, 0) << c.name;
   }
   EXPECT_EQ(seen.size(), GetParam().cases.size()) << "a case that the test names does not exist";
 }

@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "results/store.h"
+#include "search/profiling.h"
 #include "search/search.h"
 #include "tests/support/fakes.h"
 #include "tests/support/program.h"
@@ -85,6 +86,7 @@ class ElsewhereTest : public ::testing::Test {
     parts.elsewhere = elsewhere->get();
     auto summary = RunSearch(parts, config_, {});
     EXPECT_TRUE(summary) << summary.error().message;
+    requests_ = client.requests();
     Leg leg{*summary, std::nullopt};
     if ((*elsewhere)->awaited().empty()) return leg;
     eval::EvaluationPackage draft;
@@ -114,6 +116,9 @@ class ElsewhereTest : public ::testing::Test {
       auto evaluation = evaluator_->Evaluate(*codegen::MakeProgram(program.source, program.plan));
       EXPECT_TRUE(evaluation);
       result.evaluations.push_back({program.identity, std::move(*evaluation)});
+    }
+    if (profiler_) {
+      profiled_ = ProfilePackage(profiler_, *package, result, 2, std::chrono::seconds(60), {});
     }
     return Encode(result);
   }
@@ -152,6 +157,9 @@ class ElsewhereTest : public ::testing::Test {
   testing::ScratchFolder scratch_;
   std::unique_ptr<eval::Evaluator> evaluator_;
   SearchConfig config_;
+  Profiler profiler_;  // of the other machine
+  std::vector<std::string> profiled_;
+  std::vector<llm::Request> requests_;  // of the last leg
 };
 
 TEST_F(ElsewhereTest, TheSeedIsTheFirstPackageAndNothingIsAskedBeforeItIsBack) {
@@ -264,6 +272,120 @@ TEST_F(ElsewhereTest, ADamagedResultChangesNothing) {
   ASSERT_FALSE(damaged);
   EXPECT_THAT(damaged.error().message, HasSubstr("damaged"));
   EXPECT_FALSE(std::filesystem::exists(PackagesFolder(folder()) / "0001.result"));
+}
+
+// People copy a result to where results lie, and then go on or absorb it.
+TEST_F(ElsewhereTest, AResultThatWasCopiedIntoTheRunIsCheckedAndTaken) {
+  const Leg leg = Here();
+  const std::filesystem::path place = PackagesFolder(folder()) / "0001.result";
+  const std::string result = There(leg.packed->file);
+  ASSERT_TRUE(WriteFileAtomic(place, result));
+  auto reader = results::Reader::Open(folder());
+  const auto run = (*reader)->Load()->run;
+  const auto absorbed = Absorb(folder(), run, result, place);
+  ASSERT_TRUE(absorbed) << absorbed.error().message;
+  EXPECT_TRUE(absorbed->in_place);
+  EXPECT_EQ(absorbed->evaluations, 1U);
+  // The same from somewhere else is a second one, and says what to do.
+  const auto second = Absorb(folder(), run, result, scratch_.path() / "0001.result");
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("go on with: grove resume run"));
+  const Leg next = Here();
+  ASSERT_TRUE(next.packed);
+  EXPECT_EQ(next.packed->number, 2);
+}
+
+TEST_F(ElsewhereTest, ACopiedResultThatAbsorbWouldRefuseStopsTheRunAndChangesNothing) {
+  const Leg leg = Here();
+  const std::filesystem::path place = PackagesFolder(folder()) / "0001.result";
+  const Hash key = RunKey(Load().run);
+  auto result = *eval::DecodeResult(There(leg.packed->file));
+  result.evaluations.front().identity.low ^= 1;
+  ASSERT_TRUE(WriteFileAtomic(place, Encode(result)));
+  const auto strange = Elsewhere::Open(folder(), key);
+  ASSERT_FALSE(strange);
+  EXPECT_THAT(strange.error().message, HasSubstr("0001.result"));
+  EXPECT_THAT(strange.error().message, HasSubstr("does not hold; take the file away"));
+  result.evaluations.clear();
+  result.package.low ^= 1;
+  ASSERT_TRUE(WriteFileAtomic(place, Encode(result)));
+  EXPECT_FALSE(Elsewhere::Open(folder(), key)) << "of another package";
+  std::filesystem::remove(place);
+  EXPECT_TRUE(Elsewhere::Open(folder(), key));
+}
+
+TEST_F(ElsewhereTest, ACopiedResultOfAnotherModelOfGpuIsRefused) {
+  ASSERT_TRUE(Take(There(Here().packed->file)));
+  const std::string other = There(Here().packed->file, 1000, "NVIDIA L4");
+  ASSERT_TRUE(WriteFileAtomic(PackagesFolder(folder()) / "0002.result", other));
+  const auto mixed = Elsewhere::Open(folder(), RunKey(Load().run));
+  ASSERT_FALSE(mixed);
+  EXPECT_THAT(mixed.error().message, HasSubstr("NVIDIA L4"));
+}
+
+TEST_F(ElsewhereTest, AResultUnderAnotherNameIsNotPassedOverInSilence) {
+  const Leg leg = Here();
+  ASSERT_TRUE(
+      WriteFileAtomic(PackagesFolder(folder()) / "run-0001.result", There(leg.packed->file)));
+  const auto named = Elsewhere::Open(folder(), RunKey(Load().run));
+  ASSERT_FALSE(named);
+  EXPECT_THAT(named.error().message, HasSubstr("grove absorb run-0001.result"));
+}
+
+// The counters of the machine with the GPU reach the models' prompts and `grove show`.
+TEST_F(ElsewhereTest, ProfilesOfTheOtherMachineStandInTheNextRoundsPrompts) {
+  config_.repairs = 0;
+  profiler_ = [](const codegen::KernelProgram& program) -> Result<KernelProfile> {
+    const auto at = program.source.find("@time ");
+    return KernelProfile{"DRAM 71% of peak at " + program.source.substr(at + 6, 3), "all counters"};
+  };
+  for (int legs = 0;; ++legs) {
+    ASSERT_LT(legs, 12);
+    const Leg leg = Here();
+    if (Load().rounds.size() == 2) {
+      int told = 0;
+      for (const llm::Request& request : requests_) {
+        told += request.role == llm::Role::kIdea &&
+                request.messages[0].text.find("DRAM 71% of peak at 500") != std::string::npos;
+      }
+      if (told > 0) {
+        EXPECT_EQ(told, 1);
+        break;
+      }
+    }
+    ASSERT_TRUE(leg.packed) << "no prompt had the counters";
+    const auto absorbed = Take(There(leg.packed->file));
+    ASSERT_TRUE(absorbed) << absorbed.error().message;
+    EXPECT_GE(absorbed->profiles, 1U);
+    EXPECT_LE(absorbed->profiles, 2U) << "this test's package has no incumbents";
+  }
+  const RunData data = Load();
+  EXPECT_EQ(data.FindCandidate("r1.i1.b2")->profile, "DRAM 71% of peak at 500");
+  EXPECT_EQ(data.FindCandidate("r1.i1.b1")->profile, "DRAM 71% of peak at 505");
+  EXPECT_EQ(data.FindCandidate("seed")->profile, "DRAM 71% of peak at 100");
+  EXPECT_EQ(data.FindCandidate("r1.i2.b1")->profile, "") << "not among the two fastest";
+  EXPECT_TRUE(results::CheckStore(folder()));
+}
+
+TEST_F(ElsewhereTest, WhatCannotBeProfiledIsSaidOnceAndTheResultGoesHome) {
+  profiler_ = [&](const codegen::KernelProgram&) -> Result<KernelProfile> {
+    return Fail(ErrorCode::kUnavailable, "counters are not permitted");
+  };
+  ASSERT_TRUE(Take(There(Here().packed->file)));
+  EXPECT_THAT(profiled_, ::testing::ElementsAre("  not profiled: counters are not permitted"));
+  const Leg leg = Here();
+  const auto absorbed = Take(There(leg.packed->file));
+  ASSERT_TRUE(absorbed) << absorbed.error().message;
+  EXPECT_EQ(absorbed->profiles, 0U);
+  EXPECT_THAT(profiled_, ::testing::ElementsAre("  not profiled: counters are not permitted"));
+}
+
+TEST_F(ElsewhereTest, AProfileOfAStrangeProgramIsRefused) {
+  auto result = *eval::DecodeResult(There(Here().packed->file));
+  result.profiles.push_back({HashText("another"), "fast", "fast"});
+  const auto strange = Take(Encode(result));
+  ASSERT_FALSE(strange);
+  EXPECT_THAT(strange.error().message, HasSubstr("profiles a program that the package does not"));
 }
 
 }  // namespace
