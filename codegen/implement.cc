@@ -16,6 +16,25 @@ constexpr std::size_t kMaxMessage = 6000;
 constexpr int kDiffContext = 3;
 constexpr double kShortDiff = 0.75;
 
+// "1.80", "1.025": two decimals, and a third where it says something.
+std::string DescribeExpected(double gain) {
+  std::string text = fmt::format("{:.3f}", gain);
+  if (text.ends_with('0')) text.pop_back();
+  return text;
+}
+
+// Says that only edits fit where a whole program like `source` would be cut.
+void SetReplyForm(ideas::PromptFields& fields, const ImplementContext& context,
+                  const std::string& source, const std::string& plan) {
+  // Beside the program: the sentences in front of it.
+  constexpr std::int64_t kWords = 500;
+  const std::int64_t program =
+      llm::EstimateTokens(source).value + llm::EstimateTokens(plan).value + kWords;
+  fields.SetShown("only_edits", program > context.longest_reply.value);
+  fields.SetText("longest_reply", fmt::to_string(context.longest_reply.value));
+  fields.SetText("program_tokens", fmt::to_string(program / 100 * 100));
+}
+
 Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields& fields,
                            llm::Role role, const ideas::PromptPage& page) {
   fields.SetText("task", ideas::DescribeTaskLines(context.task));
@@ -24,6 +43,7 @@ Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields&
   const ideas::PromptBudget room;
   ideas::KernelFacts parent = context.parent;
   parent.counters = ideas::FitText(parent.counters, room.counters);
+  parent.what_counts.clear();  // it changes nothing about how a program is written
   fields.SetText("parent", ideas::DescribeKernel(parent));
   if (!fields.Has("parent_source")) {
     fields.SetText("parent_source",
@@ -33,7 +53,7 @@ Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields&
   fields.SetText("title", ideas::Shield(context.idea.title));
   fields.SetText("category", std::string(ideas::Name(context.idea.category)));
   fields.SetText("rationale", ideas::Shield(context.idea.rationale));
-  fields.SetText("gain", fmt::format("{:.2f}", context.idea.expected_gain));
+  fields.SetText("gain", DescribeExpected(context.idea.expected_gain));
   fields.SetLines("lineage",
                   ideas::FitLines(ideas::DescribeAll(context.lineage), room.lineage, true));
   fields.SetLines("named", ideas::FitChanges(context.named, room.named));
@@ -60,6 +80,7 @@ Result<llm::Request> BuildImplementRequest(const ImplementContext& context) {
 Result<llm::Request> BuildImplementRequest(const ImplementContext& context,
                                            const ProgramPages& pages) {
   ideas::PromptFields fields;
+  SetReplyForm(fields, context, context.parent.source, context.parent.plan);
   return Build(context, fields, llm::Role::kCode, pages.implement);
 }
 
@@ -70,6 +91,7 @@ Result<llm::Request> BuildRepairRequest(const RepairContext& context) {
 Result<llm::Request> BuildRepairRequest(const RepairContext& context, const ProgramPages& pages) {
   ideas::PromptFields fields;
   fields.SetShown("has_program", !context.source.empty());
+  SetReplyForm(fields, context.implement, context.source, context.plan);
   fields.SetText("failed_source", ideas::Fenced("cuda", context.source));
   fields.SetText("failed_plan", ideas::Fenced("json", context.plan));
   // A failed program that is mostly its parent: the difference says more than the parent once

@@ -27,6 +27,7 @@ struct ImplementContext {
   std::vector<ideas::Change> named;       // kernels that the idea names
   std::vector<std::string> hints;         // from the user
   std::string model;                      // for Request::model
+  Tokens longest_reply = llm::Request().max_tokens;
   // Siblings have the same prompt and consecutive seeds: each is another sample, and the playbook
   // client makes its parameter choice number seed modulo the number of choices.
   std::uint64_t seed = 0;

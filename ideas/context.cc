@@ -107,7 +107,10 @@ std::string DescribeTried(const TriedIdea& tried) {
   std::string line =
       fmt::format("{} [{}]: {}", tried.title, Name(tried.category), Name(tried.outcome));
   if (tried.gain) line += ", " + DescribeGain(*tried.gain);
-  if (tried.tries > 1) {
+  const bool all_listed =
+      !tried.implementations.empty() &&
+      tried.implementations.size() >= static_cast<std::size_t>(std::max(0, tried.tries));
+  if (tried.tries > 1 && !all_listed) {
     line += fmt::format(" ({} implementations: {} compiled, {} correct", tried.tries,
                         tried.compiled, tried.correct);
     if (tried.median_gain && tried.correct > 1) {
@@ -116,12 +119,17 @@ std::string DescribeTried(const TriedIdea& tried) {
     line += ")";
   }
   if (!tried.note.empty()) line += "; " + tried.note;
-  if (!tried.best.empty()) line += "; best " + tried.best;
+  if (!tried.best.empty() && tried.implementations.empty()) line += "; best " + tried.best;
   if (!tried.from.empty()) line += "; from " + tried.from;
   // One line each, whatever the texts hold.
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return Shield(line);
+  const auto one_line = [](std::string text) {
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    return Shield(text);
+  };
+  line = one_line(std::move(line));
+  for (const std::string& text : tried.implementations) line += "\n  - " + one_line(text);
+  return line;
 }
 
 std::vector<std::string> DescribeAll(const std::vector<TriedIdea>& tried) {
@@ -235,7 +243,15 @@ std::string DescribeKernel(const KernelFacts& k) {
   }
   for (const std::string& line : k.kernels) lines.push_back(Shield(line));
   for (const std::string& line : k.cases) lines.push_back(Shield(line));
-  if (!k.counters.empty()) lines.push_back("profile:\n" + Shield(k.counters));
+  if (!k.counters.empty()) {
+    // Of eval/cuda/sass.h.
+    const bool counts = k.counters.find(" instructions: ") != std::string::npos;
+    lines.push_back(fmt::format(
+        "profile{}:\n{}",
+        counts ? " (instructions are counted in the machine code, each once, however often it runs)"
+               : "",
+        Shield(k.counters)));
+  }
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 

@@ -93,9 +93,12 @@ struct TriedIdea {
   std::string note;            // why: a verdict, a resource, a sentence; may be empty
   std::string best;            // the best implementation: name, time, resources; may be empty
   std::string from;            // the kernel that it changed: name, time; empty = this prompt's own
+  // One line each: name, time or verdict, resources. They stand in the place of `best` and of the
+  // numbers below; where some are left out, `tries` is more than there are.
+  std::vector<std::string> implementations;
   // The credit of the idea apart from its implementations; 0 tries = not known.
   int tries = 0, compiled = 0, correct = 0;
-  std::optional<double> median_gain;  // parent / median of the correct siblings
+  std::optional<double> median_gain{};  // parent / median of the correct siblings
 };
 std::string_view Name(TriedIdea::Outcome outcome);
 
@@ -120,7 +123,8 @@ std::vector<std::string> FitLines(const std::vector<std::string>& lines, std::si
 std::string FitText(std::string_view text, std::size_t bytes);
 
 std::string DescribeGain(double gain);
-// One line for a prompt: "Vectorised loads [memory access]: win, 1.80x; note".
+// For a prompt: "Vectorised loads [memory access]: win, 1.80x; note", then a line for each
+// implementation, "  - r2.i1.b1: 812.3 us, 1.80x its parent".
 std::string DescribeTried(const TriedIdea& tried);
 std::vector<std::string> DescribeAll(const std::vector<TriedIdea>& tried);
 

@@ -36,6 +36,9 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context, const PromptPa
   fields.SetShown("has_goal", !context.goal.empty());
   fields.SetText("wanted", fmt::to_string(context.wanted));
   fields.SetShown("radical", context.radical);
+  const std::size_t most = context.most_of_category;
+  fields.SetShown("quota", most > 0 && most < context.wanted + context.proposed.size());
+  fields.SetText("most_of_category", fmt::format("{} idea{}", most, most == 1 ? "" : "s"));
   std::vector<std::string> names;
   for (const Category category : kCategories) names.emplace_back(Name(category));
   fields.SetText("categories", fmt::format("{}", fmt::join(names, "; ")));

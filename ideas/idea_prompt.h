@@ -31,8 +31,10 @@ struct IdeaContext {
   std::vector<std::string> proposed;       // titles taken from an earlier reply to this question
   std::vector<std::string> refusals;       // why ideas of that reply were not taken
   std::size_t wanted = 4;                  // number of ideas
-  std::string model;                       // for Request::model
-  std::uint64_t seed = 0;                  // for Request::seed
+  // Of one category that this round takes from this parent, `proposed` included; 0 = no limit.
+  std::size_t most_of_category = 0;
+  std::string model;       // for Request::model
+  std::uint64_t seed = 0;  // for Request::seed
   // Ask for radical directions: the search has stagnated (role kAdviser).
   bool radical = false;
   PromptBudget budget;

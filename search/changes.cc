@@ -31,7 +31,7 @@ constexpr std::size_t kMostTies = 8, kMostOthers = 10, kMostNamed = 4;
 // Ideas that tried something from this parent, and from elsewhere, the newest.
 constexpr std::size_t kIdeasLookedAt = 24;
 // Ties are there to be combined, so they are cut last.
-constexpr ideas::ChangeLimits kTieLimits{2, 140, 8000, 0.7};
+constexpr ideas::ChangeLimits kTieLimits{2, 120, 7000, 0.7};
 // A kernel that an idea builds on is shown in full, as far as a prompt holds it.
 constexpr ideas::ChangeLimits kNamedLimits{3, 400, 15000, 0.7};
 
@@ -83,6 +83,9 @@ Result<Change> ChangeOf(const RunTree& tree, const CandidateRow& kernel, const C
   const auto gain = results::SpeedUp(*base, kernel);
   change.heading += fmt::format(": {}from {}", gain ? ideas::DescribeGain(*gain) + " " : "",
                                 descends ? base->name : NameAndTime(*base));
+  if (const std::string beside = BesideParent(kernel, parent); !descends && !beside.empty()) {
+    change.heading += "; " + beside;
+  }
   if (const auto* contest = ContestOf(data, kernel, parent, round)) {
     const bool turned = contest->challenger == parent.id;
     const double ratio = turned ? 1 / contest->ratio : contest->ratio;
@@ -94,7 +97,16 @@ Result<Change> ChangeOf(const RunTree& tree, const CandidateRow& kernel, const C
   if (!before) return Failure(std::move(before.error()));
   auto after = TextOf(tree, kernel);
   if (!after) return Failure(std::move(after.error()));
-  change.diff = ideas::ChangeBetween(base->name, *before, kernel.name, *after, limits);
+  ideas::ChangeFocus focus;
+  if (kernel.evaluation) focus.kernels = LaunchedKernels(*kernel.evaluation);
+  seeds::ProgramText shown;
+  if (!descends) {
+    auto text = TextOf(tree, parent);
+    if (!text) return Failure(std::move(text.error()));
+    shown = std::move(*text);
+    focus.shown = &shown;
+  }
+  change.difference = ideas::ChangeBetween(base->name, *before, kernel.name, *after, focus, limits);
   return change;
 }
 
@@ -133,32 +145,62 @@ Kernels TiesWith(const RunData& data, const CandidateRow& parent, int round) {
   return ties;
 }
 
-// The best of each idea of rounds before `round` that has a time and is not `shown`, in order.
+// How much is to be learnt from a kernel's change: what is far from its own parent says more than
+// what is within the noise, and of old parents what came of it in the end says more than how far.
+struct Lesson {
+  const CandidateRow* kernel = nullptr;
+  int group = 0;        // 0 of this parent, 1 of one about as fast, 2 of others, 3 near ties
+  double distance = 0;  // |log| of the gain over its own parent
+};
+bool TeachesMore(const Lesson& a, const Lesson& b) {
+  if (a.group != b.group) return a.group < b.group;
+  if (a.group < 2 && a.distance != b.distance) return a.distance > b.distance;
+  return IsFaster(a.kernel, b.kernel);
+}
+
+// The best of each idea of rounds before `round` that has a time and is not `shown`, those that
+// teach most first.
 Kernels OthersThan(const RunTree& tree, const std::set<CandidateId>& shown,
                    const CandidateRow& parent, int round) {
+  constexpr double kAboutAsFast = 1.15;
   const RunData& data = tree.data();
-  const auto best_of = [&](const IdeaRow& idea) -> const CandidateRow* {
-    if (data.Find(idea.round)->index >= round) return nullptr;
+  std::vector<Lesson> lessons;
+  // Whether the idea has a kernel to show.
+  const auto add = [&](const IdeaRow& idea) {
+    if (data.Find(idea.round)->index >= round) return false;
     const CandidateRow* best = results::CreditOf(tree.SiblingsOf(idea.id)).best;
-    if (best == nullptr || shown.contains(best->id)) return nullptr;
-    return results::SpeedUp(parent, *best) ? best : nullptr;
+    if (best == nullptr || shown.contains(best->id)) return false;
+    if (!results::SpeedUp(parent, *best)) return false;
+    const bool here = idea.parent == parent.id;
+    const CandidateRow* from = data.Find(idea.parent);
+    const auto gain = from != nullptr ? results::SpeedUp(*from, *best) : std::nullopt;
+    const auto apart = from != nullptr ? results::SpeedUp(*from, parent) : std::nullopt;
+    Lesson lesson;
+    lesson.kernel = best;
+    lesson.distance = gain ? std::abs(std::log(*gain)) : 0;
+    lesson.group = lesson.distance <= std::log(1 + kNoise) ? 3
+                   : here                                  ? 0
+                   : apart && *apart < kAboutAsFast        ? 1
+                                                           : 2;
+    lessons.push_back(lesson);
+    return true;
   };
-  Kernels here, elsewhere;
-  const auto from_here = tree.IdeasFrom(parent.id);
-  for (auto idea = from_here.rbegin(); idea != from_here.rend(); ++idea) {
-    if (here.size() == kIdeasLookedAt) break;
-    if (const CandidateRow* best = best_of(**idea)) here.push_back(best);
+  std::size_t from_here = 0;
+  const auto ideas_here = tree.IdeasFrom(parent.id);
+  for (auto idea = ideas_here.rbegin(); idea != ideas_here.rend(); ++idea) {
+    if (from_here == kIdeasLookedAt) break;
+    if (add(**idea)) ++from_here;
   }
   std::size_t seen = 0;
   for (auto idea = data.ideas.rbegin(); idea != data.ideas.rend(); ++idea) {
     if (idea->parent == parent.id) continue;
     if (++seen > kIdeasLookedAt) break;
-    if (const CandidateRow* best = best_of(*idea)) elsewhere.push_back(best);
+    add(*idea);
   }
-  std::sort(here.begin(), here.end(), IsFaster);
-  std::sort(elsewhere.begin(), elsewhere.end(), IsFaster);
-  here.insert(here.end(), elsewhere.begin(), elsewhere.end());
-  return here;
+  std::sort(lessons.begin(), lessons.end(), TeachesMore);
+  Kernels others;
+  for (const Lesson& lesson : lessons) others.push_back(lesson.kernel);
+  return others;
 }
 
 // The words "r2.i1.b1" of a text, each once.
@@ -231,7 +273,7 @@ Result<ChangesInPrompt> ChangesBeside(const RunTree& tree, const CandidateRow& p
     if (++looked_at > kIdeasLookedAt || changes.others.size() == kMostOthers) break;
     auto change = ChangeOf(tree, *kernel, parent, round, {});
     if (!change) return Failure(std::move(change.error()));
-    if (ideas::ShowsLines(change->diff)) changes.others.push_back(std::move(*change));
+    if (!change->difference.hunks.empty()) changes.others.push_back(std::move(*change));
   }
   return changes;
 }

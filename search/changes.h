@@ -22,8 +22,9 @@ struct ChangesInPrompt {
   // Kernels outside the parent's lineage whose times tie with the parent's, by score or side by
   // side; the best of each idea, fastest first.
   std::vector<ideas::Change> ties;
-  // The best of other ideas: first those that changed the parent, most gain first, then those from
-  // elsewhere, fastest first. Rewritten programs are left out.
+  // The best of other ideas: those that changed the parent, then those that changed kernels about
+  // as fast, in both the farthest from its own parent first; then others, the fastest first; last
+  // those within the noise of their own parents. Rewritten programs are left out.
   std::vector<ideas::Change> others;
 };
 // Both are limited in number, and to the newest candidates of a long run. Reads texts of the store.

@@ -101,6 +101,13 @@ void AddLaunches(KernelFacts& facts, const results::EvaluationRow& evaluation,
   }
 }
 
+std::string FirstBytes(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t end = most;  // no half character
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + " ...";
+}
+
 constexpr std::string_view kLeastMargins = "least margins to the gates";
 
 // The check that came nearest to what is allowed; where a checker decides, its margins.
@@ -109,21 +116,27 @@ std::string DescribeError(const results::EvaluationRow& evaluation) {
   if (evaluation.verdict.passed() && evaluation.verdict.message.starts_with(kLeastMargins)) {
     return evaluation.verdict.message;
   }
-  const results::StageRow* nearest = nullptr;
+  const results::StageRow *nearest = nullptr, *scored = nullptr;
+  const auto nearer = [](const results::StageRow& a, const results::StageRow* b) {
+    return b == nullptr || a.error / a.tolerance > b->error / b->tolerance;
+  };
   for (const results::StageRow& stage : evaluation.stages) {
     if (!(stage.tolerance > 0)) continue;
-    if (nearest == nullptr || stage.error / stage.tolerance > nearest->error / nearest->tolerance) {
-      nearest = &stage;
-    }
+    if (nearer(stage, nearest)) nearest = &stage;
+    // What is timed is compared afterwards, and nothing else is at that stage.
+    if (stage.stage == eval::Stage::kRecheck && nearer(stage, scored)) scored = &stage;
   }
-  if (nearest != nullptr) {
-    return fmt::format(
-        "at most {:.0f}% of what is allowed (relative L2 of a row against fp64: "
-        "{:.2g} of {:.2g} in {} {})",
-        100 * nearest->error / nearest->tolerance, nearest->error, nearest->tolerance,
-        eval::Name(nearest->stage), nearest->case_name);
+  if (nearest == nullptr) return {};
+  std::string text = fmt::format(
+      "at most {:.0f}% of what is allowed (relative L2 of a row against fp64: "
+      "{:.2g} of {:.2g} in {} {})",
+      100 * nearest->error / nearest->tolerance, nearest->error, nearest->tolerance,
+      eval::Name(nearest->stage), nearest->case_name);
+  if (scored != nullptr && scored != nearest) {
+    text += fmt::format("; in scored case {} {:.2g} of {:.2g} ({:.2g}%)", scored->case_name,
+                        scored->error, scored->tolerance, 100 * scored->error / scored->tolerance);
   }
-  return {};
+  return text;
 }
 
 bool ComparesValues(eval::Stage stage) {
@@ -201,6 +214,62 @@ std::string DescribeBest(const CandidateRow& best) {
     break;
   }
   return text;
+}
+
+std::string DescribeImplementation(const CandidateRow& kernel, const CandidateRow* parent) {
+  if (!kernel.evaluation) return {};
+  const results::EvaluationRow& evaluation = *kernel.evaluation;
+  if (!evaluation.verdict.passed()) {
+    constexpr std::size_t kLongest = 160;  // bytes of a message
+    const eval::Verdict& verdict = evaluation.verdict;
+    std::string text = fmt::format("{}: {}", kernel.name, eval::Name(verdict.kind));
+    if (!verdict.case_name.empty()) text += " in " + verdict.case_name;
+    const std::size_t end = verdict.message.find('\n');
+    if (const std::string line = verdict.message.substr(0, end); !line.empty()) {
+      text += ", " + FirstBytes(line, kLongest);
+    }
+    return text;
+  }
+  const auto time = results::ScoreOf(kernel);
+  if (!time) return {};
+  std::string text = fmt::format("{}: {:.1f} us", kernel.name, time->count() / 1e3);
+  const auto gain = parent != nullptr ? results::SpeedUp(*parent, kernel) : std::nullopt;
+  if (gain) text += fmt::format(", {} its parent", ideas::DescribeGain(*gain));
+  if (evaluation.kernels.empty()) return text;
+  const Resources used = ResourcesOf(KernelsOf(evaluation));
+  text += fmt::format("; registers {}, spills {}", used.registers, used.spilled);
+  if (used.shared > 0) text += fmt::format(", shared {}", used.shared);
+  for (const results::CaseTimeRow& row : evaluation.case_times) {
+    if (row.mode != results::TimingMode::kCold) continue;
+    if (row.occupancy > 0) text += fmt::format(", occupancy {:.0f}%", 100 * row.occupancy);
+    if (row.launches > 1) text += fmt::format(", {} launches", row.launches);
+    break;
+  }
+  return text;
+}
+
+std::string BesideParent(const CandidateRow& kernel, const CandidateRow& parent) {
+  const auto gain = results::SpeedUp(parent, kernel);
+  if (!gain || !(*gain > 0)) return {};
+  if (std::abs(*gain - 1) < 0.0005) return "now as fast as the parent";
+  return *gain > 1 ? fmt::format("now {} faster than the parent", ideas::DescribeGain(*gain))
+                   : fmt::format("now {} slower than the parent", ideas::DescribeGain(1 / *gain));
+}
+
+std::vector<std::string> LaunchedKernels(const results::EvaluationRow& evaluation) {
+  std::vector<std::string> names;
+  for (const results::CaseTimeRow& row : evaluation.case_times) {
+    if (row.mode != results::TimingMode::kCold) continue;
+    std::vector<const results::LaunchRow*> kernels = LaunchesOf(evaluation, row).kernels;
+    std::stable_sort(kernels.begin(), kernels.end(),
+                     [](auto* a, auto* b) { return a->time > b->time; });
+    for (const results::LaunchRow* kernel : kernels) names.push_back(kernel->entry);
+    break;
+  }
+  if (!names.empty()) return names;
+  // A plan of one launch has no rows of launches.
+  for (const results::KernelRow* kernel : KernelsOf(evaluation)) names.push_back(kernel->entry);
+  return names;
 }
 
 std::string WhereTheTimeIs(const results::EvaluationRow& evaluation) {

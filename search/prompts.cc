@@ -26,6 +26,8 @@ using results::IdeaRow;
 
 // Ideas from elsewhere that a prompt lists, newest first.
 constexpr std::size_t kElsewhere = 24;
+// Implementations of one idea that a prompt lists.
+constexpr std::size_t kImplementations = 5;
 
 ideas::DeviceFacts FactsOf(const eval::Device& device, const SearchConfig& config) {
   const eval::DeviceSpec& spec = device.spec();
@@ -54,6 +56,17 @@ TriedIdea::Outcome OutcomeOf(double gain) {
   return gain > 1 + kNoise   ? TriedIdea::Outcome::kWin
          : gain < 1 - kNoise ? TriedIdea::Outcome::kLoss
                              : TriedIdea::Outcome::kTie;
+}
+
+// What the model with the shortest replies may say: which of them will answer is not known yet.
+Tokens LongestReply(const SearchConfig& config) {
+  Tokens longest = llm::Request().max_tokens;
+  for (const ModelSpec& model : config.models) {
+    if (model.max_tokens == 0) continue;
+    if (!model.Takes(llm::Role::kCode) && !model.Takes(llm::Role::kRepair)) continue;
+    longest = std::min(longest, Tokens(model.max_tokens));
+  }
+  return longest;
 }
 
 // The task with what each case's outputs may err; where a checker decides, the contract says it.
@@ -101,26 +114,17 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
     const auto time = results::ScoreOf(*parent);
     if (tried.gain && time && credit.median) tried.median_gain = *time / *credit.median;
   }
-  // The spread of the siblings: what the implementation alone decides.
-  if (credit.correct > 1 && tried.gain) {
-    double worst = *tried.gain;
-    for (const CandidateRow* sibling : siblings) {
-      worst = std::min(worst, results::SpeedUp(*parent, *sibling).value_or(worst));
-    }
-    if (worst < *tried.gain * (1 - kNoise))
-      tried.note = "the slowest " + ideas::DescribeGain(worst);
-  }
-  // Why the others failed.
-  std::map<std::string, int> failures;
-  for (const CandidateRow* sibling : siblings) {
-    if (!sibling->evaluation || sibling->evaluation->verdict.passed()) continue;
-    const eval::Verdict& verdict = sibling->evaluation->verdict;
-    const bool again = verdict.kind == eval::VerdictKind::kDuplicate;
-    ++failures[again ? verdict.message : std::string(eval::Name(verdict.kind))];
-  }
-  for (const auto& [kind, count] : failures) {
-    if (!tried.note.empty()) tried.note += ", ";
-    tried.note += count > 1 ? fmt::format("{} x {}", count, kind) : kind;
+  // Each with what came of it: what the implementation alone decides. The fastest first, then
+  // those that failed.
+  std::vector<const CandidateRow*> listed(siblings.begin(), siblings.end());
+  std::stable_sort(listed.begin(), listed.end(), [](const CandidateRow* a, const CandidateRow* b) {
+    const auto time_a = results::ScoreOf(*a), time_b = results::ScoreOf(*b);
+    return time_a && (!time_b || *time_a < *time_b);
+  });
+  for (const CandidateRow* sibling : listed) {
+    if (tried.implementations.size() == kImplementations) break;
+    std::string line = DescribeImplementation(*sibling, parent);
+    if (!line.empty()) tried.implementations.push_back(std::move(line));
   }
   if (!tried.gain) {
     tried.outcome = duplicates > 0 && tried.tries == 0 ? TriedIdea::Outcome::kDuplicate
@@ -184,6 +188,7 @@ Result<ParentFacts> Prompts::Describe(const RunTree& tree, const CandidateRow& p
     tried.gain = results::SpeedUp(*data.Find(step->parent), *step);
     tried.note = DescribeBest(*step);
     tried.best.clear();
+    tried.implementations.clear();
     tried.tries = 0;
     if (tried.gain) tried.outcome = OutcomeOf(*tried.gain);
     facts.lineage.push_back(std::move(tried));
@@ -217,6 +222,10 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
     if (idea->parent == parent.id || !before(*idea) || lineage.contains(idea->id)) continue;
     TriedIdea tried = OutcomeOf(tree, *idea);
     if (const CandidateRow* from = data.Find(idea->parent)) tried.from = NameAndTime(*from);
+    const CandidateRow* best = results::CreditOf(tree.SiblingsOf(idea->id)).best;
+    const std::string beside =
+        best != nullptr ? BesideParent(*best, *data.Find(parent.id)) : std::string();
+    if (!beside.empty()) tried.from += "; " + beside;
     context.tried_elsewhere.push_back(std::move(tried));
   }
   auto changes = ChangesBeside(tree, *data.Find(parent.id), question.round);
@@ -229,6 +238,7 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
   context.proposed = question.proposed;
   context.refusals = question.refusals;
   context.wanted = question.wanted;
+  context.most_of_category = question.most_of_category;
   context.model = config_.model;
   context.seed = config_.seed + static_cast<std::uint64_t>(question.turn);
   context.radical = question.radical;
@@ -249,6 +259,7 @@ codegen::ImplementContext Prompts::Implementation(const ParentFacts& parent, con
   context.hints = hints;
   context.model = config_.model;
   context.seed = SeedOf(branch);
+  context.longest_reply = LongestReply(config_);
   return context;
 }
 

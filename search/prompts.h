@@ -33,6 +33,7 @@ struct ParentFacts {
 struct IdeaQuestion {
   int round = 0;
   std::size_t wanted = 0;
+  std::size_t most_of_category = 0;   // that the round takes from this parent; 0 = no limit
   bool radical = false;               // the search has stagnated: role kAdviser
   std::vector<std::string> hints;     // from the user, for this round
   std::string goal;                   // may be empty

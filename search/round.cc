@@ -229,12 +229,14 @@ struct Round::Impl {
       }
     }
     const auto wanted = static_cast<std::size_t>(parts.config.ideas);
-    IdeaIntake intake(tried, wanted, MostOfCategory(wanted, place),
+    const std::size_t most = MostOfCategory(wanted, place);
+    IdeaIntake intake(tried, wanted, most,
                       [&](const ideas::Idea& idea) { return MadeElsewhere(place, idea.title); });
     for (int turn = 0; turn < kIdeaTurns; ++turn) {
       IdeaQuestion question;
       question.round = plan.index;
       question.wanted = intake.missing();
+      question.most_of_category = most;
       question.radical = plan.radical;
       question.hints = HintsFor(place);
       question.goal = plan.goal;

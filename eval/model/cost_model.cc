@@ -135,9 +135,18 @@ Occupancy ComputeOccupancy(const DeviceSpec& device, const codegen::EntryPoint& 
   const auto least = std::min_element(
       limits.begin(), limits.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   result.blocks_per_sm = static_cast<int>(least->first);
-  result.limiter = least->second;
   result.warps_share =
       AsDouble(least->first * warps) / (static_cast<double>(device.threads_per_sm) / 32);
+  // All that allow no more; where every warp is there, nothing but their number limits.
+  if (result.warps_share >= 1) {
+    result.limiter = "threads";
+    return result;
+  }
+  for (const auto& [blocks, name] : limits) {
+    if (blocks > least->first) continue;
+    if (!result.limiter.empty()) result.limiter += " and ";
+    result.limiter += name;
+  }
   return result;
 }
 

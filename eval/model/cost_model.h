@@ -25,7 +25,9 @@ namespace grove::eval {
 struct Occupancy {
   int blocks_per_sm = 0;   // 0 = the launch does not fit at all
   double warps_share = 0;  // resident warps / maximum
-  std::string limiter;     // "registers", "shared memory", "threads", "blocks"
+  // "registers", "shared memory", "threads", "blocks"; where several allow as few blocks, all of
+  // them: "registers and shared memory".
+  std::string limiter;
 };
 // The rules of cuda_occupancy.h for compute capability 8.0 and newer: registers are given to warps
 // in units of 256 out of four equal files, shared memory to blocks in units of 128 bytes with 1 KB

@@ -462,6 +462,15 @@ TEST(Occupancy, LimitedBySharedMemoryWithAReservedKilobyte) {
   EXPECT_EQ(ComputeOccupancy(H200(), Entry(32, 113 * 1024), 128, 0).limiter, "shared memory");
 }
 
+TEST(Occupancy, AllThatAllowAsFewBlocksAreNamed) {
+  // 255 registers: 8 warps an SM; 200 KB: one block.
+  const auto both = ComputeOccupancy(H200(), Entry(255), 256, 200 * 1024);
+  EXPECT_EQ(both.blocks_per_sm, 1);
+  EXPECT_EQ(both.limiter, "registers and shared memory");
+  EXPECT_EQ(ComputeOccupancy(H200(), Entry(32), 1024, 113 * 1024).limiter, "threads")
+      << "every warp is there";
+}
+
 TEST(Occupancy, LimitedByBlocks) {
   const auto o = ComputeOccupancy(H200(), Entry(16), 32, 0);
   EXPECT_EQ(o.blocks_per_sm, 32);

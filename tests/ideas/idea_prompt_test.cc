@@ -189,6 +189,52 @@ TEST(DescribeTried, TheBestImplementationStandsAtTheEnd) {
       << DescribeTried(tried);
 }
 
+TEST(DescribeTried, EachImplementationHasALineInThePlaceOfTheirNumbers) {
+  TriedIdea tried;
+  tried.title = "Tiles";
+  tried.category = Category::kMemoryAccess;
+  tried.outcome = TriedIdea::Outcome::kTie;
+  tried.gain = 1.002;
+  tried.tries = 2;
+  tried.best = "r7.i2.b2, 163.3 us";
+  tried.from = "r5.i3.b2, 163.6 us";
+  tried.implementations = {"r7.i2.b2: 163.3 us, 1.002x its parent",
+                           "r7.i2.b1: compile_error, error:\n</rules> x"};
+  EXPECT_EQ(DescribeTried(tried),
+            "Tiles [memory access]: tie, 1.002x; from r5.i3.b2, 163.6 us\n"
+            "  - r7.i2.b2: 163.3 us, 1.002x its parent\n"
+            "  - r7.i2.b1: compile_error, error: < /rules> x");
+  tried.tries = 9;
+  EXPECT_NE(DescribeTried(tried).find("(9 implementations: "), std::string::npos);
+}
+
+TEST(IdeaPrompt, SaysHowManyIdeasOfOneCategoryAreTaken) {
+  IdeaContext context = Context();
+  context.wanted = 3;
+  EXPECT_EQ(Prompt(context).find("At most"), std::string::npos);
+  context.most_of_category = 3;
+  EXPECT_EQ(Prompt(context).find("At most"), std::string::npos) << "no limit";
+  context.most_of_category = 2;
+  EXPECT_NE(Prompt(context).find(
+                " At most 2 ideas of one category will be taken; further ones are refused.\n"),
+            std::string::npos);
+  context.most_of_category = 1;
+  context.proposed = {"One"};
+  EXPECT_NE(Prompt(context).find(" At most 1 idea of one category, those already proposed "
+                                 "included, will be taken; further ones are refused.\n"),
+            std::string::npos);
+}
+
+TEST(DescribeKernel, SaysThatInstructionsAreCountedInTheCode) {
+  KernelFacts kernel;
+  kernel.counters = "at least 3262 GB/s";
+  EXPECT_NE(DescribeKernel(kernel).find("profile:\n"), std::string::npos);
+  kernel.counters = "k: 412 instructions: fp32 96 (23%)";
+  EXPECT_NE(DescribeKernel(kernel).find("profile (instructions are counted in the machine code, "
+                                        "each once, however often it runs):\nk: 412"),
+            std::string::npos);
+}
+
 TEST(DescribeKernel, SaysWhatTheFloorIsAndEachKernelsResources) {
   KernelFacts kernel;
   kernel.floor = Microseconds(511);

@@ -42,6 +42,44 @@ TEST(ImplementPrompt, CarriesIdeaParentRulesAndReplyForm) {
   }
 }
 
+TEST(ImplementPrompt, TheExpectedGainIsNotRoundedAway) {
+  ImplementContext context = Context();
+  context.idea.expected_gain = 1.025;
+  EXPECT_NE(BuildImplementRequest(context)->messages[0].text.find("expected gain: 1.025\n"),
+            std::string::npos);
+}
+
+// What difference counts is for who chooses ideas.
+TEST(ImplementPrompt, SaysNothingOfWhatCounts) {
+  RepairContext context;
+  context.implement = Context();
+  context.implement.parent.what_counts = "two per cent";
+  for (const auto& request :
+       {BuildImplementRequest(context.implement), BuildRepairRequest(context)}) {
+    EXPECT_EQ(request->messages[0].text.find("two per cent"), std::string::npos);
+  }
+}
+
+TEST(ImplementPrompt, WhereAReplyCannotHoldTheProgramEditsAreAskedFor) {
+  RepairContext context;
+  context.implement = Context();
+  context.source = context.implement.parent.source;
+  for (const std::int64_t longest : {16384, 600}) {
+    context.implement.longest_reply = Tokens(longest);
+    context.source = context.implement.parent.source = std::string(900, 'x');
+    for (const auto& request :
+         {BuildImplementRequest(context.implement), BuildRepairRequest(context)}) {
+      const std::string reply(llm::playbook::Section(request->messages[0].text, "reply"));
+      EXPECT_EQ(reply.find("Then give the whole program") == reply.npos, longest == 600) << reply;
+      EXPECT_EQ(reply.find("not the whole source: a reply may have 600 tokens, and a program as "
+                           "long as") != reply.npos,
+                longest == 600)
+          << reply;
+      EXPECT_NE(reply.find("```edit\n<<<<<<< old"), reply.npos);
+    }
+  }
+}
+
 // A model that reads of steps it may not use writes them.
 TEST(ImplementPrompt, LibraryStepsAreExplainedOnlyWhereTheTaskPermitsThem) {
   ImplementContext context = Context();

@@ -121,6 +121,66 @@ TEST(Describe, TheErrorIsThatOfTheCheckNearestToItsLimit) {
   EXPECT_EQ(facts.empty_kernel, Us(2));
 }
 
+TEST(Describe, TheErrorOfTheScoredCaseStandsBesideIt) {
+  eval::Evaluation evaluation = Blocked();
+  eval::StageRecord scored = evaluation.stages[1];
+  scored.stage = eval::Stage::kRecheck;
+  scored.case_name = "n512";
+  scored.error = 2e-8;
+  evaluation.stages.push_back(scored);
+  EXPECT_THAT(FactsOf(ToRow(evaluation)).error,
+              HasSubstr("6e-07 of 1e-06 in edge thin); in scored case n512 2e-08 of 1e-06 (2%)"));
+}
+
+TEST(Describe, ImplementationsHaveALineEach) {
+  results::CandidateRow parent, kernel;
+  parent.evaluation = kernel.evaluation = ToRow(Blocked());
+  parent.evaluation->score = Us(240);
+  kernel.name = "r2.i1.b1";
+  EXPECT_EQ(DescribeImplementation(kernel, &parent), "r2.i1.b1: 300.0 us, 0.80x its parent");
+  eval::Evaluation evaluation = Blocked();
+  eval::KernelRecord record;
+  record.case_name = "n512";
+  record.entry.name = "panel";
+  record.entry.registers = 128;
+  record.entry.spill_stores = 208;
+  evaluation.kernels = {record};
+  kernel.evaluation = ToRow(evaluation);
+  EXPECT_EQ(DescribeImplementation(kernel, &parent),
+            "r2.i1.b1: 300.0 us, 0.80x its parent; registers 128, spills 208, occupancy 25%, "
+            "4 launches");
+  kernel.evaluation->verdict.kind = eval::VerdictKind::kWrongResult;
+  kernel.evaluation->verdict.case_name = "small";
+  kernel.evaluation->verdict.message = std::string(500, 'x') + "\nmore";
+  EXPECT_EQ(DescribeImplementation(kernel, &parent),
+            "r2.i1.b1: wrong_result in small, " + std::string(160, 'x') + " ...");
+  kernel.evaluation.reset();
+  EXPECT_EQ(DescribeImplementation(kernel, &parent), "");
+}
+
+TEST(Describe, AKernelFromElsewhereIsComparedWithTheParentShown) {
+  results::CandidateRow parent, kernel;
+  parent.evaluation = kernel.evaluation = ToRow(Blocked());
+  EXPECT_EQ(BesideParent(kernel, parent), "now as fast as the parent");
+  kernel.evaluation->score = Us(306);
+  EXPECT_EQ(BesideParent(kernel, parent), "now 1.020x slower than the parent");
+  kernel.evaluation->score = Us(100);
+  EXPECT_EQ(BesideParent(kernel, parent), "now 3.00x faster than the parent");
+  kernel.evaluation.reset();
+  EXPECT_EQ(BesideParent(kernel, parent), "");
+}
+
+TEST(Describe, LaunchedKernelsStandInTheOrderOfTheirTime) {
+  EXPECT_EQ(LaunchedKernels(ToRow(Blocked())), (std::vector<std::string>{"update", "panel"}));
+  eval::Evaluation one = Blocked();
+  one.times[0].launches.resize(1);
+  eval::KernelRecord record;
+  record.case_name = "n512";
+  record.entry.name = "panel";
+  one.kernels = {record};
+  EXPECT_EQ(LaunchedKernels(ToRow(one)), std::vector<std::string>{"panel"});
+}
+
 TEST(Describe, WhereACheckerDecidesItsMarginsAreSaid) {
   eval::Evaluation evaluation = Blocked();
   evaluation.verdict.message = "least margins to the gates: QtQ=I 648x (n7), A=QR 3x (n512)";
