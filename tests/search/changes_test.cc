@@ -127,7 +127,7 @@ TEST_F(ChangesTest, WhatOtherImplementationsChangedStandsBesideTheTriedIdeas) {
   EXPECT_EQ(Section(IdeaPrompt(1), "changes"), "");
   const std::string changes = Section(IdeaPrompt(3), "changes");
   EXPECT_THAT(changes, HasSubstr("r1.i2.b1, 0.9 us, beta [data type and precision]: 1.11x from "
-                                 "seed, 1.0 us; now 1.12x slower than the parent\n"));
+                                 "seed, 1.0 us; now 1.13x slower than the parent\n"));
   EXPECT_THAT(changes, HasSubstr("+// program of beta\n"));
   EXPECT_THAT(changes, Not(HasSubstr("program of gamma"))) << "once is enough";
   EXPECT_THAT(changes, Not(HasSubstr("+// program of alpha"))) << "the parent itself";
@@ -136,7 +136,7 @@ TEST_F(ChangesTest, WhatOtherImplementationsChangedStandsBesideTheTriedIdeas) {
 TEST_F(ChangesTest, TriedIdeasListEachImplementationAndCompareItWithTheParent) {
   const std::string tried = Section(IdeaPrompt(3), "tried_elsewhere");
   EXPECT_THAT(tried, HasSubstr("- beta [data type and precision]: win, 1.11x; from seed, 1.0 us; "
-                               "now 1.12x slower than the parent\n"
+                               "now 1.13x slower than the parent\n"
                                "  - r1.i2.b1: 0.9 us, 1.11x its parent"));
   EXPECT_THAT(Section(IdeaPrompt(3), "tried_here"), HasSubstr("\n  - r2.i1.b1: 0.8 us, 1.000x its "
                                                               "parent"));
