@@ -31,7 +31,7 @@ class ChangesTest : public ::testing::Test {
   void SetUp() override {
     config_.task = "tiny";
     config_.rounds = 3;
-    config_.ideas = 2;
+    config_.ideas = 4;
     config_.branches = 1;
     config_.frontier = 1;
     config_.reserve = 0;
@@ -40,8 +40,8 @@ class ChangesTest : public ::testing::Test {
     auto evaluator = eval::Evaluator::Create(task_, compiler_, device_, {});
     ASSERT_TRUE(evaluator) << evaluator.error().message;
     evaluator_ = std::move(*evaluator);
-    const std::map<std::string, int> times = {
-        {"alpha", 800}, {"beta", 900}, {"gamma", 800}, {"delta", 800}};
+    const std::map<std::string, int> times = {{"alpha", 800}, {"beta", 900},  {"gamma", 800},
+                                              {"delta", 800}, {"close", 810}, {"far", 1600}};
     int round = 0;
     testing::ScriptedClient client([&](const llm::Request& request) -> Result<std::string> {
       const std::string& prompt = request.messages[0].text;
@@ -51,7 +51,7 @@ class ChangesTest : public ::testing::Test {
           return fmt::format(R"({{"title": "{}", "category": "{}", "rationale": "{}"}})", title,
                              category, why);
         };
-        return fmt::format(R"({{"ideas": [{}, {}]}})",
+        return fmt::format(R"({{"ideas": [{}, {}, {}, {}]}})",
                            idea(round == 1   ? "alpha"
                                 : round == 2 ? "gamma"
                                              : "combined",
@@ -59,7 +59,15 @@ class ChangesTest : public ::testing::Test {
                            idea(round == 1   ? "beta"
                                 : round == 2 ? "delta"
                                              : "alone",
-                                "data type and precision", "because"));
+                                "data type and precision", "because"),
+                           idea(round == 1   ? "epsilon"
+                                : round == 2 ? "close"
+                                             : "eta",
+                                "parallelism and occupancy", "because"),
+                           idea(round == 1   ? "zeta"
+                                : round == 2 ? "far"
+                                             : "theta",
+                                "instructions and arithmetic", "because"));
       }
       const auto view = llm::playbook::PromptView::Read(prompt);
       const auto time = times.find(view.idea_title);
@@ -133,6 +141,16 @@ TEST_F(ChangesTest, WhatOtherImplementationsChangedStandsBesideTheTriedIdeas) {
   EXPECT_THAT(changes, Not(HasSubstr("+// program of alpha"))) << "the parent itself";
 }
 
+TEST_F(ChangesTest, ALossFarFromItsParentComesBeforeNearTies) {
+  const std::string changes = Section(IdeaPrompt(3), "changes");
+  const std::size_t far = changes.find("+// program of far\n");
+  const std::size_t close = changes.find("+// program of close\n");
+  ASSERT_NE(far, changes.npos) << changes;
+  ASSERT_NE(close, changes.npos) << changes;
+  EXPECT_LT(far, close);
+  EXPECT_LT(changes.find("+// program of beta\n"), close);
+}
+
 TEST_F(ChangesTest, TriedIdeasListEachImplementationAndCompareItWithTheParent) {
   const std::string tried = Section(IdeaPrompt(3), "tried_elsewhere");
   EXPECT_THAT(tried, HasSubstr("- beta [data type and precision]: win, 1.11x; from seed, 1.0 us; "
@@ -143,7 +161,7 @@ TEST_F(ChangesTest, TriedIdeasListEachImplementationAndCompareItWithTheParent) {
 }
 
 TEST_F(ChangesTest, PromptsSayHowManyIdeasOfOneCategoryAreTaken) {
-  EXPECT_THAT(Section(IdeaPrompt(1), "rules"), HasSubstr("At most 1 idea of one category"));
+  EXPECT_THAT(Section(IdeaPrompt(1), "rules"), HasSubstr("At most 2 ideas of one category"));
 }
 
 TEST_F(ChangesTest, WhoeverImplementsAnIdeaSeesTheKernelsThatItNames) {
