@@ -13,6 +13,8 @@ constexpr const char* kHeader =
     "\"Block Size\",\"Grid Size\",\"Device\",\"CC\",\"Section Name\",\"Metric Name\","
     "\"Metric Unit\",\"Metric Value\",\"Rule Name\",\"Rule Type\",\"Rule Description\"\n";
 
+constexpr const char* kSpeed = "GPU Speed Of Light Throughput";
+
 std::string Row(int id, const std::string& kernel, const std::string& section,
                 const std::string& metric, const std::string& unit, const std::string& value) {
   return "\"" + std::to_string(id) + "\",\"77\",\"grove-gpu-worker\",\"127.0.0.1\",\"" + kernel +
@@ -21,7 +23,6 @@ std::string Row(int id, const std::string& kernel, const std::string& section,
 }
 
 std::string Sample() {
-  const char* kSpeed = "GPU Speed Of Light Throughput";
   return std::string(
              "==PROF== Connected to process 77 (/x/grove-gpu-worker)\n"
              "==PROF== Profiling \"softmax\" - 0: 0%....50%....100% - 12 passes\n") +
