@@ -52,10 +52,12 @@ Status CheckMailboxReply(const std::filesystem::path& folder, std::filesystem::p
       at == std::string::npos ? "" : text->substr(at + 7, text->find('\n', at + 1) - at - 7);
   auto role = llm::RoleFrom(word);
   if (!role) return Fail(std::move(role.error()), prompt.string());
-  if (auto good = llm::CheckReply(*role, file); !good) return good;
+  const auto entry = llm::ReadMailboxEntry(prompt);
+  if (!entry) return Failure(entry.error());
+  if (auto good = llm::CheckReply(*role, entry->end, file); !good) return good;
   auto reply = ReadFile(file);
   if (!reply) return Failure(std::move(reply.error()));
-  const std::string body = llm::CompleteReply(*reply).value_or("");
+  const std::string body = llm::CompleteReply(*reply, entry->end).value_or("");
   // As the search will read it.
   if (*role == llm::Role::kIdea || *role == llm::Role::kAdviser) {
     if (auto parsed = ideas::ParseIdeas(body, 64); !parsed)

@@ -29,6 +29,7 @@ constexpr auto kForgotten = 5s;
 constexpr std::uintmax_t kReplyLimit = std::uintmax_t{16} << 20;
 constexpr std::string_view kPromptSuffix = ".prompt.md";
 constexpr std::string_view kWithdrawnSuffix = ".withdrawn";
+constexpr std::string_view kClosing = "<!-- end of reply";
 
 std::string HashOf(const Request& request) {
   std::vector<std::string> texts = {std::string(Name(request.role)), std::to_string(request.seed),
@@ -62,7 +63,7 @@ std::string PromptText(int number, const Request& request, const std::string& ha
       "Answer what follows in the file `{}.reply.md`. The form: {}. Close the reply with this "
       "line:\n\n"
       "    {}\n\n",
-      Stem(number), FormOf(request.role), kEndOfReply);
+      Stem(number), FormOf(request.role), EndOfReply(hash));
   if (request.seed != 0) {
     text += fmt::format(
         "Sample {}: other samples of the same prompt should differ from this one in what the "
@@ -90,7 +91,17 @@ int NumberOf(const fs::path& path) {
   return std::stoi(digits);
 }
 
-// The header's `role` and `request`; empty where it is damaged.
+// What closes a reply, whoever's it is; empty where nothing does.
+std::string_view ClosingLine(std::string_view file) {
+  const std::size_t last = file.find_last_not_of(" \t\r\n");
+  if (last == std::string_view::npos) return {};
+  file = file.substr(0, last + 1);
+  const std::size_t line = file.rfind('\n');
+  if (line != file.npos) file.remove_prefix(line + 1);
+  return file.starts_with(kClosing) && file.ends_with("-->") ? file : std::string_view();
+}
+
+// The header's `role` and `request`, and the closing line; empty where it is damaged.
 MailboxEntry ReadEntry(const fs::path& folder, int number) {
   MailboxEntry entry;
   entry.number = number;
@@ -100,6 +111,9 @@ MailboxEntry ReadEntry(const fs::path& folder, int number) {
   std::string head(4096, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(file.gcount()));
+  if (const std::size_t at = head.find(fmt::format("\n    {}", kClosing)); at != head.npos) {
+    entry.end = head.substr(at + 5, head.find('\n', at + 5) - at - 5);
+  }
   head.resize(std::min(head.size(), head.find("-->")));
   const auto field = [&](std::string_view name) -> std::string {
     const std::size_t at = head.find(fmt::format("\n{}: ", name));
@@ -131,16 +145,30 @@ Result<std::vector<MailboxEntry>> ReadEntries(const fs::path& folder) {
   return entries;
 }
 
-// The reply when it is complete, nothing while it is not.
-Result<std::optional<std::string>> TakeReply(const fs::path& path) {
-  auto file = ReadFile(path, kReplyLimit);
+// Where the answer to a request goes, and what closes it.
+struct Place {
+  fs::path reply;
+  std::string end;
+};
+
+struct Look {
+  std::optional<std::string> text;  // of a complete reply
+  std::string other;                // the closing line of another prompt's
+};
+Result<Look> TakeReply(const Place& place) {
+  auto file = ReadFile(place.reply, kReplyLimit);
   if (!file) {
-    if (file.error().code == ErrorCode::kNotFound) return std::optional<std::string>();
+    if (file.error().code == ErrorCode::kNotFound) return Look();
     return Fail(std::move(file.error()), "mailbox");
   }
-  auto text = CompleteReply(*file);
-  if (text) text = ValidUtf8(*text);
-  return text;
+  Look look;
+  look.text = CompleteReply(*file, place.end);
+  if (look.text) {
+    look.text = ValidUtf8(*look.text);
+  } else {
+    look.other = ValidUtf8(ClosingLine(*file));
+  }
+  return look;
 }
 
 class MailboxClient final : public Client {
@@ -153,8 +181,9 @@ class MailboxClient final : public Client {
   Result<Reply> Complete(const Request& request, std::stop_token stop) override {
     if (auto good = CheckRequest(request, name()); !good) return Fail(std::move(good.error()));
     const auto start = clock_.Now();
-    auto path = Post(request);
-    if (!path) return Fail(std::move(path.error()));
+    auto place = Post(request);
+    if (!place) return Fail(std::move(place.error()));
+    const fs::path& path = place->reply;
     // What the file looked like when it was last read and found incomplete.
     std::optional<std::pair<std::uintmax_t, fs::file_time_type>> seen;
     std::mutex mutex;
@@ -165,31 +194,36 @@ class MailboxClient final : public Client {
     auto touched = start;
     while (true) {
       std::error_code error;
-      const auto size = fs::file_size(*path, error);
+      const auto size = fs::file_size(path, error);
       if (!error) {
-        const auto time = fs::last_write_time(*path, error);
+        const auto time = fs::last_write_time(path, error);
         const std::pair look(size, time);
         if (!error && look != seen) {
-          auto text = TakeReply(*path);
-          if (!text) return Fail(std::move(text.error()));
-          if (*text) {
-            if (told) Log("mailbox: took {}", path->filename().string());
-            return Answered(request, std::move(**text), clock_.Now() - start);
+          auto taken = TakeReply(*place);
+          if (!taken) return Fail(std::move(taken.error()));
+          if (taken->text) {
+            if (told) Log("mailbox: took {}", path.filename().string());
+            return Answered(request, *std::move(taken->text), clock_.Now() - start);
+          }
+          if (!taken->other.empty()) {
+            Log("mailbox: {} is not taken: it closes with {}, as an answer to another prompt; the "
+                "closing line of this one is {}",
+                path.string(), taken->other, place->end);
           }
           seen = look;
           touched = clock_.Now();
         } else if (!error && !reminded && clock_.Now() - touched >= kForgotten) {
           reminded = true;
-          Log("mailbox: {} is not taken yet: its last line is not {}", path->string(), kEndOfReply);
+          Log("mailbox: {} is not taken yet: its last line is not {}", path.string(), place->end);
         }
       }
       if (!told) {
         told = true;
-        Log("mailbox: waits for {} (an answer to {}.prompt.md, {})", path->string(),
-            path->stem().stem().string(), Name(request.role));
+        Log("mailbox: waits for {} (an answer to {}.prompt.md, {})", path.string(),
+            path.stem().stem().string(), Name(request.role));
       }
       if (stop.stop_requested()) {
-        Withdraw(*path);
+        Withdraw(path);
         if (request.meter != nullptr) request.meter->Ended(false);  // nobody bills a wait
         return Fail(ErrorCode::kCancelled, "cancelled");
       }
@@ -213,24 +247,24 @@ class MailboxClient final : public Client {
         << "Nobody waits for this answer now: the run was stopped. `grove resume` asks again.\n";
   }
 
-  // The reply's path, once the prompt's file is there and not marked.
-  Result<fs::path> Post(const Request& request) {
-    auto reply = Find(request);
-    if (reply) {
+  // Once the prompt's file is there and not marked.
+  Result<Place> Post(const Request& request) {
+    auto place = Find(request);
+    if (place) {
       std::error_code ignored;
-      fs::remove(MarkOf(*reply), ignored);
+      fs::remove(MarkOf(place->reply), ignored);
     }
-    return reply;
+    return place;
   }
 
-  Result<fs::path> Find(const Request& request) {
+  Result<Place> Find(const Request& request) {
     const std::string hash = HashOf(request);
     const std::lock_guard lock(mutex_);
     if (!known_) {
       if (auto loaded = Load(); !loaded) return Fail(std::move(loaded.error()));
     }
     for (int attempt = 0; attempt < 1000; ++attempt) {
-      if (const auto found = replies_.find(hash); found != replies_.end()) return found->second;
+      if (const auto found = places_.find(hash); found != places_.end()) return found->second;
       const int number = next_;
       const fs::path prompt = folder_ / (Stem(number) + std::string(kPromptSuffix));
       const fs::path draft = folder_ / fmt::format(".{}.{}.draft", hash, getpid());
@@ -247,7 +281,8 @@ class MailboxClient final : public Client {
       fs::remove(draft, ignored);
       if (!error) {
         ++next_;
-        return replies_.emplace(hash, folder_ / (Stem(number) + ".reply.md")).first->second;
+        const Place place{folder_ / (Stem(number) + ".reply.md"), EndOfReply(hash)};
+        return places_.emplace(hash, place).first->second;
       }
       if (error != std::errc::file_exists) {
         return Fail(ErrorCode::kResource,
@@ -270,7 +305,8 @@ class MailboxClient final : public Client {
     if (!entries) return Fail(std::move(entries.error()));
     for (MailboxEntry& entry : *entries) {
       next_ = std::max(next_, entry.number + 1);
-      if (!entry.hash.empty()) replies_.emplace(std::move(entry.hash), std::move(entry.reply));
+      if (entry.hash.empty()) continue;
+      places_.emplace(std::move(entry.hash), Place{std::move(entry.reply), std::move(entry.end)});
     }
     known_ = true;
     return {};
@@ -291,7 +327,7 @@ class MailboxClient final : public Client {
   // Guarded by mutex_.
   bool known_ = false;  // the folder was read
   int next_ = 1;
-  std::map<std::string, fs::path> replies_;  // by the request's hash
+  std::map<std::string, Place> places_;  // by the request's hash
 };
 
 }  // namespace
@@ -307,32 +343,55 @@ Result<std::vector<MailboxEntry>> ListWaiting(const std::filesystem::path& folde
   std::vector<MailboxEntry> waiting;
   for (MailboxEntry& entry : *entries) {
     auto file = ReadFile(entry.reply, kReplyLimit);
-    if (file && CompleteReply(*file)) continue;
+    if (file && CompleteReply(*file, entry.end)) continue;
     entry.started = file.has_value();
     waiting.push_back(std::move(entry));
   }
   return waiting;
 }
 
-std::optional<std::string> CompleteReply(std::string_view file) {
+std::string EndOfReply(std::string_view hash) {
+  return fmt::format("{} to {} -->", kClosing, hash.substr(0, 8));
+}
+
+Result<MailboxEntry> ReadMailboxEntry(const fs::path& prompt) {
+  const int number = NumberOf(prompt);
+  std::error_code error;
+  if (number == 0 || !fs::exists(prompt, error)) {
+    return Fail(ErrorCode::kNotFound, fmt::format("{} is no prompt", prompt.string()));
+  }
+  return ReadEntry(prompt.parent_path(), number);
+}
+
+std::optional<std::string> CompleteReply(std::string_view file, std::string_view end) {
+  if (end.empty()) return std::nullopt;
   const std::size_t last = file.find_last_not_of(" \t\r\n");
   if (last == std::string_view::npos) return std::nullopt;
   file = file.substr(0, last + 1);
-  if (!file.ends_with(kEndOfReply)) return std::nullopt;
-  file.remove_suffix(kEndOfReply.size());
+  if (!file.ends_with(end)) return std::nullopt;
+  file.remove_suffix(end.size());
   if (!file.empty() && file.back() != '\n') return std::nullopt;  // quoted in a sentence
   if (file.starts_with("\xEF\xBB\xBF")) file.remove_prefix(3);
   return std::string(file);
 }
 
-Status CheckReply(Role role, const std::filesystem::path& path) {
+Status CheckReply(Role role, std::string_view end, const std::filesystem::path& path) {
   auto file = ReadFile(path, kReplyLimit);
   if (!file) return Fail(std::move(file.error()));
   const auto bad = [&](std::string_view what) {
     return Fail(ErrorCode::kInvalidInput, fmt::format("{}: {}", path.filename().string(), what));
   };
-  const auto text = CompleteReply(*file);
-  if (!text) return bad(fmt::format("the last line is not {}", kEndOfReply));
+  const auto text = CompleteReply(*file, end);
+  if (!text) {
+    const std::string_view other = ClosingLine(*file);
+    if (!other.empty()) {
+      return bad(
+          fmt::format("it closes with {}, as an answer to another prompt; the closing line of "
+                      "this one is {}",
+                      ValidUtf8(other), end));
+    }
+    return bad(fmt::format("the last line is not {}", end));
+  }
   if (text->find_first_not_of(" \t\r\n") == std::string::npos) return bad("the reply is empty");
   if (role == Role::kIdea || role == Role::kAdviser) {
     const std::size_t open = text->find('{');

@@ -6,11 +6,13 @@
 //   FOLDER/0001.withdrawn   nobody waits for the answer now: the run stopped, or was resumed and
 //                           asks something else. Asked again, the prompt waits again.
 //
-// A reply is taken when its last line is kEndOfReply, and not before. The rejected alternative,
-// taking a file as soon as it is there, needs writers that rename; the mark works from an editor,
-// over a network folder and with `cat >>`, and a program killed while it writes leaves nothing that
-// looks complete. The prompt's header says so. Numbers only count up; a request is found again by
-// the hash in the header, so a restarted run waits for the files that it wrote before.
+// A reply is taken when its last line is the closing line that the prompt shows, and not before.
+// The rejected alternative, taking a file as soon as it is there, needs writers that rename; the
+// line works from an editor, over a network folder and with `cat >>`, and a program killed while it
+// writes leaves nothing that looks complete. It is another one for every prompt, so that an answer
+// in another prompt's file is not taken for that prompt's. Numbers only count up; a request is
+// found again by the hash in the header, so a restarted run waits for the files that it wrote
+// before.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +30,8 @@
 
 namespace grove::llm {
 
-inline constexpr std::string_view kEndOfReply = "<!-- end of reply -->";
+// The closing line of an answer to the request with this hash: "<!-- end of reply to 540986f4 -->".
+std::string EndOfReply(std::string_view hash);
 
 // A client over `folder`, which the first request creates. Thread-safe; several processes may share
 // the folder. `clock` must outlive it. Complete waits as long as it takes, looking every 200 ms,
@@ -37,7 +40,8 @@ inline constexpr std::string_view kEndOfReply = "<!-- end of reply -->";
 // longer than max_tokens by our estimate is taken whole: nothing was paid for it. What is no UTF-8
 // in a reply is replaced; one above 16 MiB is refused (kInvalidInput). `log` is told, on the
 // caller's thread, of every prompt that begins to wait and in which file its answer belongs, of a
-// reply that has stood for 5 s without its end mark, and of each that was taken.
+// reply that has stood for 5 s without its closing line or that closes as another prompt's, and of
+// each that was taken.
 using MailboxLog = std::function<void(std::string_view)>;
 std::unique_ptr<Client> MakeMailboxClient(std::filesystem::path folder, const Clock& clock,
                                           MailboxLog log = {});
@@ -48,21 +52,27 @@ struct MailboxEntry {
   std::filesystem::path reply;
   std::string role;      // "code"; as the header says
   std::string hash;      // of the request
-  bool started = false;  // there is a reply without its end mark
+  std::string end;       // the closing line that it asks for
+  bool started = false;  // there is a reply without it
   bool withdrawn = false;
 };
 // The prompts without a complete reply, oldest first. An absent folder has none. kUnavailable when
 // the folder cannot be read.
 Result<std::vector<MailboxEntry>> ListWaiting(const std::filesystem::path& folder);
 
-// Whether the reply in `path` would be taken for a request of `role`, and would be of use:
-// complete, not empty, and in the form asked for (ideas: one JSON object with "ideas"; code: a
+// Whether the reply in `path` would be taken for a request of `role` whose closing line is `end`,
+// and would be of use: complete, not empty, and in the form asked for (ideas: one JSON object with
+// "ideas"; code: a
 // ```cuda and a
 // ```json block, or an ```edit block). kNotFound: no such file; kInvalidInput says what is missing.
-Status CheckReply(Role role, const std::filesystem::path& path);
+Status CheckReply(Role role, std::string_view end, const std::filesystem::path& path);
 
-// The text of a complete reply, without its mark; nothing when the mark is not (yet) there.
-std::optional<std::string> CompleteReply(std::string_view file);
+// The text of a complete reply, without its closing line `end`; nothing when that is not (yet)
+// there.
+std::optional<std::string> CompleteReply(std::string_view file, std::string_view end);
+
+// What the prompt in a mailbox's file says of itself. kNotFound: there is none.
+Result<MailboxEntry> ReadMailboxEntry(const std::filesystem::path& prompt);
 
 // What a reply of `role` has to look like, for a person.
 std::string_view FormOf(Role role);

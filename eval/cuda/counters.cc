@@ -150,7 +150,9 @@ std::string CounterSummary(const std::vector<CounterRow>& rows) {
   for (const CounterRow& row : rows) {
     Launch& launch = launches[row.launch];
     launch.kernel = row.kernel;
-    launch.metrics.emplace(row.metric, &row);
+    // ncu has this name for a share of the peak as well.
+    const bool rate = row.metric == "Memory Throughput" && row.unit.find("byte") != row.unit.npos;
+    launch.metrics.emplace(rate ? "Memory Rate" : row.metric, &row);
     if (row.metric == "Duration") launch.microseconds = InMicroseconds(row.value, row.unit);
   }
   std::vector<const Launch*> order;
@@ -164,6 +166,8 @@ std::string CounterSummary(const std::vector<CounterRow>& rows) {
     const char* words;
   } kShown[] = {
       {"DRAM Throughput", "DRAM {:.0f}% of peak"},
+      {"L2 Cache Throughput", "L2 {:.0f}% of peak"},
+      {"L1/TEX Cache Throughput", "L1 and shared memory {:.0f}% of peak"},
       {"Compute (SM) Throughput", "SM {:.0f}% of peak"},
       {"L1/TEX Hit Rate", "L1 hits {:.0f}%"},
       {"L2 Hit Rate", "L2 hits {:.0f}%"},
@@ -172,10 +176,17 @@ std::string CounterSummary(const std::vector<CounterRow>& rows) {
       {"l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", "{:.0f} shared bank conflicts"},
   };
   constexpr std::string_view kStall = "smsp__average_warps_issue_stalled_";
+  constexpr std::size_t kMostStalls = 5;
   std::string text;
   for (std::size_t i = 0; i < order.size() && i < 3; ++i) {
     const Launch& launch = *order[i];
-    std::string line = launch.kernel + ":";
+    std::string line = launch.kernel;
+    const auto grid = launch.metrics.find("Grid Size"), block = launch.metrics.find("Block Size");
+    if (grid != launch.metrics.end() && block != launch.metrics.end()) {
+      line += fmt::format(" ({:.0f} blocks of {:.0f} threads)", grid->second->value,
+                          block->second->value);
+    }
+    line += ":";
     const char* comma = " ";
     if (launch.microseconds > 0) {
       line += fmt::format(" {:.1f} us under the profiler", launch.microseconds);
@@ -186,17 +197,31 @@ std::string CounterSummary(const std::vector<CounterRow>& rows) {
       if (found == launch.metrics.end()) continue;
       line += comma + fmt::format(fmt::runtime(shown.words), found->second->value);
       comma = ", ";
+      if (found->first != "DRAM Throughput") continue;
+      const auto rate = launch.metrics.find("Memory Rate");
+      if (rate != launch.metrics.end() && rate->second->unit == "byte/s") {
+        line += fmt::format(" ({:.0f} GB/s)", rate->second->value / 1e9);
+      }
     }
-    const CounterRow* stall = nullptr;
+    // In cycles between two instructions that a warp issues.
+    std::vector<const CounterRow*> stalls;
     for (const auto& [metric, row] : launch.metrics) {
-      if (!metric.starts_with(kStall) || metric.find("selected") != std::string::npos) continue;
-      if (stall == nullptr || row->value > stall->value) stall = row;
+      if (!metric.starts_with(kStall) || metric.substr(kStall.size()).starts_with("selected")) {
+        continue;
+      }
+      if (row->value >= 0.05) stalls.push_back(row);
     }
-    if (stall != nullptr && stall->value > 0) {
+    std::stable_sort(stalls.begin(), stalls.end(),
+                     [](const CounterRow* a, const CounterRow* b) { return a->value > b->value; });
+    if (stalls.size() > kMostStalls) stalls.resize(kMostStalls);
+    for (const CounterRow* stall : stalls) {
       std::string name = stall->metric.substr(kStall.size());
       name = name.substr(0, name.find("_per_issue"));
       std::replace(name.begin(), name.end(), '_', ' ');
-      line += fmt::format("{}warps wait most for {} ({:.1f} per issue)", comma, name, stall->value);
+      line += fmt::format(
+          "{}{} {:.1f}",
+          stall == stalls.front() ? fmt::format("{}warps wait, cycles per issue: ", comma) : ", ",
+          name, stall->value);
     }
     text += line + "\n";
   }

@@ -74,7 +74,7 @@ class Correspondent {
     const std::string answer = reply ? reply->text : "I have no idea.";
     std::ofstream(entry.reply) << answer.substr(0, answer.size() / 2);
     std::this_thread::sleep_for(5ms);
-    std::ofstream(entry.reply) << answer << "\n" << llm::kEndOfReply << "\n";
+    std::ofstream(entry.reply) << answer << "\n" << entry.end << "\n";
     ++written_;
   }
 

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "llm/mailbox_client.h"
 #include "tests/cli/models_fixture.h"
 
 namespace grove {
@@ -229,9 +230,14 @@ TEST_F(ModelsTest, AMailboxListsWhatWaitsAndChecksReplies) {
     return Grove({"mailbox", "letters", "--check", (folder / "0001.reply.md").string()});
   };
   const std::string good = R"({"ideas": [{"title": "Two rows per block"}]})";
-  EXPECT_EQ(check(good).exit_code, 1) << "its end mark is missing";
-  EXPECT_EQ(check("no ideas\n<!-- end of reply -->\n").exit_code, 1);
-  EXPECT_EQ(check(good + "\n<!-- end of reply -->\n").exit_code, 0);
+  const auto prompt = llm::ReadMailboxEntry(folder / "0001.prompt.md");
+  ASSERT_TRUE(prompt);
+  const std::string end = "\n" + prompt->end + "\n";
+  EXPECT_EQ(check(good).exit_code, 1) << "its closing line is missing";
+  EXPECT_EQ(check(good + "\n" + llm::EndOfReply("12345678") + "\n").exit_code, 1)
+      << "an answer to another prompt";
+  EXPECT_EQ(check("no ideas" + end).exit_code, 1);
+  EXPECT_EQ(check(good + end).exit_code, 0);
   EXPECT_EQ(Grove({"mailbox", "letters", "--check", "0001.reply.md"}).exit_code, 0)
       << "by its name";
   EXPECT_EQ(json::parse(Grove({"mailbox", "letters", "--json"}).out).size(), 0U);

@@ -13,6 +13,8 @@ constexpr const char* kHeader =
     "\"Block Size\",\"Grid Size\",\"Device\",\"CC\",\"Section Name\",\"Metric Name\","
     "\"Metric Unit\",\"Metric Value\",\"Rule Name\",\"Rule Type\",\"Rule Description\"\n";
 
+constexpr const char* kSpeed = "GPU Speed Of Light Throughput";
+
 std::string Row(int id, const std::string& kernel, const std::string& section,
                 const std::string& metric, const std::string& unit, const std::string& value) {
   return "\"" + std::to_string(id) + "\",\"77\",\"grove-gpu-worker\",\"127.0.0.1\",\"" + kernel +
@@ -21,7 +23,6 @@ std::string Row(int id, const std::string& kernel, const std::string& section,
 }
 
 std::string Sample() {
-  const char* kSpeed = "GPU Speed Of Light Throughput";
   return std::string(
              "==PROF== Connected to process 77 (/x/grove-gpu-worker)\n"
              "==PROF== Profiling \"softmax\" - 0: 0%....50%....100% - 12 passes\n") +
@@ -58,8 +59,34 @@ TEST(Counters, TheSummaryIsOneLineForEachKernelTheSlowestFirst) {
   const std::string summary = CounterSummary(ParseCounters(Sample()).value());
   EXPECT_EQ(summary,
             "softmax: 1531.0 us under the profiler, DRAM 84% of peak, SM 21% of peak, 75% of the "
-            "warps resident, warps wait most for long scoreboard (9.5 per issue)\n"
+            "warps resident, warps wait, cycles per issue: long scoreboard 9.5\n"
             "tail: 2.4 us under the profiler, DRAM 4% of peak\n");
+}
+
+TEST(Counters, TheSummaryNamesTheGridTheRateAndTheLongestWaits) {
+  const char* metrics = "Command line profiler metrics";
+  const auto stall = [&](const char* name, const char* value) {
+    return Row(1, "k(int)", metrics,
+               std::string("smsp__average_warps_issue_stalled_") + name + "_per_issue_active.ratio",
+               "inst", value);
+  };
+  const std::string summary = CounterSummary(
+      ParseCounters(std::string(kHeader) + stall("barrier", "1.15") + stall("selected", "1") +
+                    stall("not_selected", "0.97") + stall("drain", "0") + stall("wait", "1.56") +
+                    stall("lg_throttle", "0.16") + stall("long_scoreboard", "0.91") +
+                    stall("misc", "0.1") +
+                    Row(1, "k(int)", kSpeed, "Memory Throughput", "%", "61") +
+                    Row(1, "k(int)", kSpeed, "DRAM Throughput", "%", "41.8") +
+                    Row(1, "k(int)", kSpeed, "L2 Cache Throughput", "%", "53.3") +
+                    Row(1, "k(int)", "Memory", "Memory Throughput", "byte/s", "2.0107e+12") +
+                    Row(1, "k(int)", "Launch Statistics", "Grid Size", "", "528") +
+                    Row(1, "k(int)", "Launch Statistics", "Block Size", "", "256"))
+          .value());
+  EXPECT_EQ(
+      summary,
+      "k (528 blocks of 256 threads): DRAM 42% of peak (2011 GB/s), L2 53% of peak, warps wait, "
+      "cycles per issue: wait 1.6, barrier 1.1, not selected 1.0, long scoreboard 0.9, lg "
+      "throttle 0.2\n");
 }
 
 TEST(Counters, MoreThanThreeLaunchesAreCountedOnly) {

@@ -27,11 +27,18 @@ class MailboxTest : public ::testing::Test {
     request.role = role;
     request.seed = seed;
     request.messages.push_back(
-        {Message::Author::kUser, "Make it fast.\n--> <!-- end of reply -->"});
+        {Message::Author::kUser, "Make it fast.\n--> <!-- end of reply to 00000000 -->"});
     return request;
   }
   void Write(const std::string& name, const std::string& text) const {
     std::ofstream(box() / name) << text;
+  }
+  // A whole reply to the prompt in NNNN.prompt.md.
+  void Close(const std::string& stem, const std::string& text) const {
+    const auto entry = ReadMailboxEntry(box() / (stem + ".prompt.md"));
+    ASSERT_TRUE(entry);
+    EXPECT_EQ(entry->end, EndOfReply(entry->hash));
+    Write(stem + ".reply.md", text + entry->end + "\n");
   }
   // The prompts that wait, once there are `count`.
   std::vector<MailboxEntry> Waiting(std::size_t count) const {
@@ -55,7 +62,7 @@ TEST_F(MailboxTest, AReplyIsTakenWhenItsEndMarkIsThere) {
   Write("0001.reply.md", "half of it");
   std::this_thread::sleep_for(500ms);
   ASSERT_TRUE(Waiting(1).at(0).started);
-  Write("0001.reply.md", "all of it\n<!-- end of reply -->\n");
+  Close("0001", "all of it\n");
   caller.join();
   ASSERT_TRUE(*reply) << reply->error().message;
   EXPECT_EQ((*reply)->text, "all of it\n");
@@ -74,10 +81,11 @@ TEST_F(MailboxTest, ThePromptSaysWhatIsWantedAndHow) {
   const auto text = ReadFile(waiting[0].prompt);
   stop.request_stop();
   ASSERT_TRUE(text);
-  for (const char* part : {"role: code", "seed: 5", "```cuda", "```json", "0001.reply.md",
-                           "    <!-- end of reply -->\n", "Make it fast."}) {
+  for (const char* part :
+       {"role: code", "seed: 5", "```cuda", "```json", "0001.reply.md", "Make it fast."}) {
     EXPECT_THAT(*text, HasSubstr(part));
   }
+  EXPECT_THAT(*text, HasSubstr("    " + EndOfReply(waiting[0].hash) + "\n"));
 }
 
 TEST_F(MailboxTest, WhoeverWaitsIsToldForWhatAndWhatWasTaken) {
@@ -102,7 +110,7 @@ TEST_F(MailboxTest, WhoeverWaitsIsToldForWhatAndWhatWasTaken) {
   while (so_far().find("its last line is not") == std::string::npos) {
     std::this_thread::sleep_for(50ms);
   }
-  Write("0001.reply.md", "all of it\n<!-- end of reply -->\n");
+  Close("0001", "all of it\n");
   caller.join();
   EXPECT_THAT(so_far(), HasSubstr("took 0001.reply.md"));
 }
@@ -123,8 +131,7 @@ TEST_F(MailboxTest, ManyWaitAndAreAnsweredInAnyOrder) {
       const auto prompt = ReadFile(entry.prompt);
       ASSERT_TRUE(prompt);
       const std::size_t at = prompt->find("seed: ") + 6;
-      Write(entry.reply.filename().string(),
-            "for " + prompt->substr(at, 3) + "\n<!-- end of reply -->");
+      Write(entry.reply.filename().string(), "for " + prompt->substr(at, 3) + "\n" + entry.end);
     }
   }
   for (int i = 0; i < kCount; ++i) {
@@ -147,7 +154,7 @@ TEST_F(MailboxTest, ARestartFindsItsPromptAndTheReply) {
   }
   ASSERT_EQ(Waiting(1).size(), 1U);
   EXPECT_TRUE(Waiting(1).at(0).withdrawn) << "who answers can see that nobody waits";
-  Write("0001.reply.md", "while it was away\n<!-- end of reply -->");
+  Close("0001", "while it was away\n");
   auto client = MakeMailboxClient(box(), clock_);
   const auto reply = client->Complete(Ask(1), {});
   ASSERT_TRUE(reply) << reply.error().message;
@@ -188,21 +195,73 @@ TEST_F(MailboxTest, AFolderThatCannotBeMadeIsAnError) {
 }
 
 TEST(CompleteReply, OnlyTheLastLineClosesIt) {
-  EXPECT_EQ(CompleteReply("text\n<!-- end of reply -->\r\n \n"), "text\n");
-  EXPECT_EQ(CompleteReply("<!-- end of reply -->"), "");
-  EXPECT_EQ(CompleteReply("text <!-- end of reply -->"), std::nullopt);
-  EXPECT_EQ(CompleteReply("<!-- end of reply -->\nmore"), std::nullopt);
-  EXPECT_EQ(CompleteReply(""), std::nullopt);
+  const std::string end = EndOfReply("0123456789abcdef");
+  EXPECT_EQ(end, "<!-- end of reply to 01234567 -->");
+  EXPECT_EQ(CompleteReply("text\n" + end + "\r\n \n", end), "text\n");
+  EXPECT_EQ(CompleteReply(end, end), "");
+  EXPECT_EQ(CompleteReply("text " + end, end), std::nullopt);
+  EXPECT_EQ(CompleteReply(end + "\nmore", end), std::nullopt);
+  EXPECT_EQ(CompleteReply("text\n" + EndOfReply("89abcdef"), end), std::nullopt);
+  EXPECT_EQ(CompleteReply("", end), std::nullopt);
+  EXPECT_EQ(CompleteReply("text", ""), std::nullopt) << "a damaged prompt asks for no line";
+}
+
+TEST_F(MailboxTest, AnAnswerToAnotherPromptIsNotTakenAndSaysSo) {
+  std::mutex mutex;
+  std::string told;
+  const auto so_far = [&] {
+    const std::lock_guard lock(mutex);
+    return told;
+  };
+  auto client = MakeMailboxClient(box(), clock_, [&](std::string_view line) {
+    const std::lock_guard lock(mutex);
+    told += std::string(line) + "\n";
+  });
+  std::jthread first([&] { EXPECT_EQ(client->Complete(Ask(1), {})->text, "one\n"); });
+  ASSERT_EQ(Waiting(1).size(), 1U);
+  std::jthread second([&] { EXPECT_EQ(client->Complete(Ask(2), {})->text, "two\n"); });
+  const auto waiting = Waiting(2);
+  ASSERT_EQ(waiting.size(), 2U);
+  Write("0001.reply.md", "two\n" + waiting[1].end);
+  while (so_far().find("as an answer to another prompt") == std::string::npos) {
+    std::this_thread::sleep_for(20ms);
+  }
+  EXPECT_THAT(so_far(), HasSubstr("0001.reply.md is not taken"));
+  EXPECT_THAT(so_far(), ::testing::Not(HasSubstr("took")));
+  const auto bad = CheckReply(Role::kCode, waiting[0].end, box() / "0001.reply.md");
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(bad.error().message, HasSubstr(waiting[1].end));
+  Close("0002", "two\n");
+  Close("0001", "one\n");
+}
+
+TEST_F(MailboxTest, APromptOfAnEarlierVersionIsAnsweredAsItSays) {
+  std::stop_source stop;
+  auto client = MakeMailboxClient(box(), clock_);
+  {
+    std::jthread caller([&] { (void)client->Complete(Ask(1), stop.get_token()); });
+    ASSERT_EQ(Waiting(1).size(), 1U);
+    stop.request_stop();
+  }
+  auto text = ReadFile(box() / "0001.prompt.md");
+  ASSERT_TRUE(text);
+  const std::string end = Waiting(1).at(0).end;
+  text->replace(text->find("    " + end), end.size() + 4, "    <!-- end of reply -->");
+  Write("0001.prompt.md", *text);
+  Write("0001.reply.md", "old\n<!-- end of reply -->\n");
+  const auto reply = MakeMailboxClient(box(), clock_)->Complete(Ask(1), {});
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(reply->text, "old\n");
 }
 
 TEST_F(MailboxTest, AReplyIsCheckedBeforeItIsTaken) {
   std::filesystem::create_directories(box());
   const auto check = [&](Role role, const std::string& text) -> std::string {
     Write("r.md", text);
-    const auto good = CheckReply(role, box() / "r.md");
+    const auto good = CheckReply(role, EndOfReply("ab"), box() / "r.md");
     return good ? "" : good.error().message;
   };
-  const std::string end = "\n<!-- end of reply -->\n";
+  const std::string end = "\n" + EndOfReply("ab") + "\n";
   EXPECT_EQ(check(Role::kIdea, "{\"ideas\": []}" + end), "");
   EXPECT_EQ(check(Role::kCode, "words\n```cuda\nx\n```\n```json\n{}\n```" + end), "");
   EXPECT_THAT(check(Role::kIdea, "{\"ideas\": []}"), HasSubstr("last line"));
@@ -211,7 +270,7 @@ TEST_F(MailboxTest, AReplyIsCheckedBeforeItIsTaken) {
   EXPECT_THAT(check(Role::kIdea, "{\"thoughts\": []}" + end), HasSubstr("\"ideas\""));
   EXPECT_THAT(check(Role::kRepair, "```cuda\nx\n```" + end), HasSubstr("```json"));
   EXPECT_THAT(check(Role::kCode, " " + end), HasSubstr("empty"));
-  EXPECT_EQ(CheckReply(Role::kCode, box() / "absent.md").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(CheckReply(Role::kCode, "x", box() / "absent.md").error().code, ErrorCode::kNotFound);
 }
 
 TEST(RoleFrom, KnowsEveryRoleAndNoOther) {
