@@ -40,7 +40,7 @@ Result<seeds::ProgramText> TextOf(const RunTree& tree, const CandidateRow& kerne
   for (const auto& [hash, text] :
        {std::pair(kernel.source, &program.source), std::pair(kernel.plan, &program.plan)}) {
     if (!hash) continue;
-    auto stored = tree.store().Text(*hash);
+    auto stored = tree.Text(*hash);
     if (!stored) return Failure(std::move(stored.error()));
     *text = std::move(*stored);
   }

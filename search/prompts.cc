@@ -155,12 +155,12 @@ Result<KernelFacts> FactsOf(const RunTree& tree, const CandidateRow& candidate) 
   KernelFacts facts;
   facts.id = candidate.name;
   if (candidate.source) {
-    auto text = tree.store().Text(*candidate.source);
+    auto text = tree.Text(*candidate.source);
     if (!text) return Failure(std::move(text.error()));
     facts.source = std::move(*text);
   }
   if (candidate.plan) {
-    auto text = tree.store().Text(*candidate.plan);
+    auto text = tree.Text(*candidate.plan);
     if (!text) return Failure(std::move(text.error()));
     facts.plan = std::move(*text);
   }

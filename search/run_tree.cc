@@ -17,6 +17,8 @@ using results::ProgramDraft;
 
 namespace {
 
+constexpr std::size_t kKeptTexts = 128;  // of some tens of kB
+
 // Keeps rows sorted by id. New rows belong near the end: to the round that runs.
 template <typename Row>
 Row& Insert(std::vector<Row>& rows, Row row) {
@@ -168,6 +170,21 @@ std::vector<const IdeaRow*> RunTree::IdeasFrom(CandidateId parent) const {
     for (const IdeaId id : found->second) rows.push_back(data_.Find(id));
   }
   return rows;
+}
+
+Result<std::string> RunTree::Text(const Hash& hash) const {
+  {
+    const std::scoped_lock lock(texts_mutex_);
+    for (const auto& [known, text] : texts_) {
+      if (known == hash) return text;
+    }
+  }
+  auto text = store_.Text(hash);
+  if (!text) return text;
+  const std::scoped_lock lock(texts_mutex_);
+  texts_.emplace_front(hash, *text);
+  if (texts_.size() > kKeptTexts) texts_.pop_back();
+  return text;
 }
 
 const CandidateRow* RunTree::Best() const { return best_ ? data_.Find(*best_) : nullptr; }

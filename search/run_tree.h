@@ -8,10 +8,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -32,6 +34,9 @@ class RunTree {
   // Rows sorted by id. Of calls and ledger only what was there at the start.
   const results::RunData& data() const { return data_; }
   results::Store& store() const { return store_; }
+  // A text of the store. Those asked for last are kept: one round's prompts read the same kernels
+  // again and again. Needs no Lock().
+  Result<std::string> Text(const Hash& hash) const;
 
   // Indexed, so that none of these costs more as the run grows.
   std::vector<const results::CandidateRow*> SiblingsOf(IdeaId idea) const;
@@ -97,6 +102,8 @@ class RunTree {
   std::unordered_map<std::int64_t, std::uint64_t> makeups_;  // of candidates that passed
   std::unordered_map<std::uint64_t, std::vector<CandidateId>> made_;  // by makeup
   std::optional<CandidateId> best_;
+  mutable std::mutex texts_mutex_;
+  mutable std::deque<std::pair<Hash, std::string>> texts_;  // GUARDED_BY(texts_mutex_)
 };
 
 }  // namespace grove::search

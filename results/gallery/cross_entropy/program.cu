@@ -3,6 +3,9 @@
 
 using T = tensor::logits;
 constexpr bool kFast = sizeof(T) == 2 && dim::V % 8 == 0;
+constexpr int kN = dim::V / 8;
+constexpr int kThreads = 512, kWarps = kThreads / 32;
+constexpr int kSteps = (kN + 2 * kThreads - 1) / (2 * kThreads) * 2;  // even, the last may be empty
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kLowest = -2e38f;  // its product with log2(e) is still finite
 
@@ -33,6 +36,17 @@ __device__ __forceinline__ uint4 Empty() {
   const unsigned n = Nothing(static_cast<const T*>(nullptr));
   return make_uint4(n, n, n, n);
 }
+// Volatile, and with a __syncwarp behind it, or the compiler sinks the load to the end of the kernel.
+__device__ __forceinline__ int Target(const long long* p) {
+  long long v;
+  asm volatile("ld.volatile.global.s64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return static_cast<int>(v);
+}
+__device__ __forceinline__ unsigned Pick(const T* p) {
+  unsigned short v;
+  asm volatile("ld.volatile.global.u16 %0, [%1];" : "=h"(v) : "l"(p) : "memory");
+  return v;
+}
 
 __device__ __forceinline__ float Ex2(float v) {
   float r;
@@ -51,7 +65,8 @@ __device__ __forceinline__ S WarpSum(S v) {
   return v;
 }
 // A pair (m, s) stands for the sum s of 2^(x log2e - c), where c is m log2e rounded to fp32. The rounding
-// of c is common to all terms and is taken out in RowLoss.
+// of c is common to all terms and is taken out in RowLoss. m is a
+// reference near the maximum, at most 8 below it, and need not be the maximum itself.
 __device__ __forceinline__ float Shift(float m) { return __fmul_rn(m, kLog2e); }
 __device__ __forceinline__ float Terms(unsigned u, float c) {
   const float2 f = Wide(u);
@@ -68,21 +83,15 @@ __device__ __forceinline__ void WarpPair(float& m, float& s) {
 __device__ __forceinline__ float RowLoss(float m, float s, float hit) {
   return (m - hit) + 0.6931471805599453f * (log2f(s) - fmaf(m, kLog2e, -Shift(m)));
 }
-// Adds K x 8 logits, of which at least one is no filling.
-template <int K>
-__device__ __forceinline__ void AddBatch(const uint4* v, float& m, float& s) {
-  unsigned h = Max2(v[0]);
-#pragma unroll
-  for (int k = 1; k < K; ++k) h = Max2(h, Max2(v[k]));
-  const float2 f = Wide(h);
+// Adds 8 logits; filling (minus infinity) adds nothing. The reference moves only if it is exceeded by 8.
+__device__ __forceinline__ void AddLazy(uint4 v, float& m, float& s) {
+  const float2 f = Wide(Max2(v));
   const float larger = fmaxf(f.x, f.y);
-  if (larger > m) {
+  if (larger > m + 8.0f) {
     s *= Ex2(Shift(m) - Shift(larger));
     m = larger;
   }
-  const float c = Shift(m);
-#pragma unroll
-  for (int k = 0; k < K; ++k) s += Terms(v[k], c);
+  s += Terms(v, Shift(m));
 }
 // Any shape and type: a row by a block of W warps, scalar accesses, sums in fp64.
 template <int W>
@@ -110,69 +119,111 @@ __device__ __forceinline__ float ScalarLoss(const T* row, long long target, floa
   s = WarpSum((lane < W ? sums[lane] : 0.0) * expf(own - m));
   return static_cast<float>(log(s) + static_cast<double>(m - static_cast<float>(row[target])));
 }
-// Adds 8 logits relative to a reference m that may lie up to 11 below the maximum (terms up to e^11).
-__device__ __forceinline__ void AddLazy(uint4 v, float& m, float& s) {
-  const float2 f = Wide(Max2(v));
-  const float larger = fmaxf(f.x, f.y);
-  if (larger > m + 11.0f) {
-    s *= Ex2(Shift(m) - Shift(larger));
-    m = larger;
+
+// Lines of the stream are the first to be given up by their sets in L2 (.cs alone is a priority of L1):
+// what the sets hold otherwise, dirty lines of others, need not be written back for them.
+__device__ __forceinline__ unsigned long long Policy() {
+  unsigned long long p;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p));
+  return p;
+}
+// The thread's pack of a step, or filling. in points at its pack of step 0.
+__device__ __forceinline__ uint4 Load(const uint4* in, int step, unsigned long long policy) {
+  uint4 v = Empty();
+  if ((step + 1) * kThreads <= kN || step * kThreads + static_cast<int>(threadIdx.x) < kN) {
+    asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(in + step * kThreads), "l"(policy)
+                 : "memory");
   }
-  s += Terms(v, Shift(m));
+  return v;
 }
 
-extern "C" __global__ void __launch_bounds__(512, 2)
+// Asks for one sector of a row that is read later: its page's translation is then at hand in this GPC.
+// Volatile, so that the load is made; nothing waits for its value.
+__device__ __forceinline__ void Touch(const T* p) {
+  asm volatile("{ .reg .u16 unused; ld.volatile.global.u16 unused, [%0]; }" ::"l"(p) : "memory");
+}
+
+constexpr int kAhead = 4 * 132 + 112;  // rows: those resident and 7 MB
+
+extern "C" __global__ void __launch_bounds__(kThreads, 4)
 row_loss(const tensor::logits* logits, const tensor::target* target, float* losses) {
-  __shared__ float maxima[16];
-  __shared__ double sums[16];
+  __shared__ float2 part[kWarps];
+  __shared__ float maxima[kWarps];
+  __shared__ double sums[kWarps];
   const int t = threadIdx.x, lane = t & 31;
   const T* row = logits + static_cast<long long>(blockIdx.x) * dim::V;
-  const long long hit = target[blockIdx.x];
   if constexpr (kFast) {
-    constexpr int kN = dim::V / 8;
-    const uint4* in = reinterpret_cast<const uint4*>(row);
+    const unsigned long long policy = Policy();
+    const uint4* in = reinterpret_cast<const uint4*>(row) + t;
     float m = kLowest, s = 0.0f;
-#pragma unroll 1
-    for (int i = t; i < kN; i += 4096) {
-      uint4 v[8];
-#pragma unroll
-      for (int k = 0; k < 8; ++k) {
-        v[k] = Empty();
-        if (i + k * 512 < kN) v[k] = __ldcs(in + i + k * 512);
-      }
-
-#pragma unroll
-      for (int k = 0; k < 8; ++k) AddLazy(v[k], m, s);
+    uint4 a = Load(in, 0, policy), b = Load(in, 1, policy);
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    if (t == kThreads - 32 && static_cast<int>(blockIdx.x) + kAhead < dim::M) {
+      Touch(row + static_cast<long long>(kAhead) * dim::V);
+    }
+    unsigned pick = 0;
+    if (t < 32) pick = Pick(row + Target(target + blockIdx.x));
+    __syncwarp();  // keeps the loads in front of the exponentials
+#pragma unroll 4
+    for (int step = 0; step < kSteps; step += 2) {
+      AddLazy(a, m, s);
+      if (step + 2 < kSteps) a = Load(in, step + 2, policy);
+      AddLazy(b, m, s);
+      if (step + 2 < kSteps) b = Load(in, step + 3, policy);
     }
     WarpPair(m, s);
-    if (lane == 0) {
-      maxima[t >> 5] = m;
-      sums[t >> 5] = s;
-    }
+    if (lane == 0) part[t >> 5] = make_float2(m, s);
     __syncthreads();
     if (t < 32) {
-      m = maxima[lane & (16 - 1)];
-      s = lane < 16 ? static_cast<float>(sums[lane]) : 0.0f;
+      const float2 q = lane < kWarps ? part[lane] : make_float2(kLowest, 0.0f);
+      m = q.x;
+      s = q.y;
       WarpPair(m, s);
-      if (t == 0) losses[blockIdx.x] = RowLoss(m, s, static_cast<float>(row[hit]));
+      if (t == 0) losses[blockIdx.x] = RowLoss(m, s, Wide(pick).x);
     }
   } else {
-    const float loss = ScalarLoss<16>(row, hit, maxima, sums);
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    const float loss = ScalarLoss<kWarps>(row, target[blockIdx.x], maxima, sums);
     if (t == 0) losses[blockIdx.x] = loss;
   }
 }
 
-extern "C" __global__ void __launch_bounds__(1024) mean_loss(const float* losses, tensor::loss* loss) {
-  __shared__ float part[32];
-  const int t = threadIdx.x;
-  float sum = 0.0f;
-#pragma unroll 4
-  for (int i = t; i < dim::M; i += 1024) sum += losses[i];
-  sum = WarpSum(sum);
-  if ((t & 31) == 0) part[t >> 5] = sum;
-  __syncthreads();
-  if (t < 32) {
-    sum = WarpSum(part[t]);
-    if (t == 0) loss[0] = sum / dim::M;
+// The first round is a rehearsal on zeros, while the rows are still on their way: it brings this code and its
+// constants into the SM. The second waits for the rows and counts.
+extern "C" __global__ void __launch_bounds__(256) mean_loss(const float* losses, tensor::loss* loss) {
+  __shared__ float part[2][8];
+  const int t = threadIdx.x, lane = t & 31;
+  constexpr bool kQuads = dim::M % 4 == 0;
+  constexpr int kItems = kQuads ? dim::M / 4 : dim::M;
+  int round;
+  asm volatile("mov.u32 %0, 0;" : "=r"(round));
+#pragma unroll 1
+  for (; round < 2; ++round) {
+    if (round != 0) asm volatile("griddepcontrol.wait;" ::: "memory");
+    const int end = round != 0 ? kItems : 0;
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int i = t; i < kItems; i += 1024) {
+      float4 q[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        q[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (i + k * 256 < end) {
+          if constexpr (kQuads) q[k] = __ldcg(reinterpret_cast<const float4*>(losses) + i + k * 256);
+          else q[k].x = __ldcg(losses + i + k * 256);
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sum += (q[k].x + q[k].y) + (q[k].z + q[k].w);
+    }
+    sum = WarpSum(sum);
+    if (lane == 0) part[round][t >> 5] = sum;
+    __syncthreads();
+    if (t < 32) {
+      sum = WarpSum(lane < 8 ? part[round][lane] : 0.0f);
+      if (t == 0 && round != 0) loss[0] = sum / dim::M;
+    }
   }
 }

@@ -1,3 +1,5 @@
+#include <cooperative_groups.h>
+
 constexpr int kRow = dim::C * dim::H * dim::W;
 
 __device__ __forceinline__ float WarpSum(float v) {
@@ -251,6 +253,9 @@ __device__ __forceinline__ float2 Collect(const unsigned long long* words) {
 }
 
 constexpr int kSlots = 28, kLag = 23, kChunk = 512, kChunks = 16 * dim::B;  // chunks of 512 float4, 16 per row
+constexpr int kParams = 24;  // chunks of gamma (16) and beta (the odd 8) that pass through the ring before x
+constexpr int kGroup = 16;                // blocks that share a piece of the row ...
+constexpr int kDeal = kGroup * kChunk;    // ... and deal its chunks in turn: a block's next one is 128 KB away
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 layernorm_ring(const tensor::x* x, const tensor::gamma* gamma, const tensor::beta* beta, tensor::y* y, float* stats) {
@@ -259,37 +264,60 @@ layernorm_ring(const tensor::x* x, const tensor::gamma* gamma, const tensor::bet
   __shared__ float2 part[8];
   __shared__ float2 result;
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
-  const int column = blockIdx.x * (kSlice / 4);
+  const int column = (blockIdx.x / kGroup) * (kGroup * (kSlice / 4)) + (blockIdx.x % kGroup) * kChunk;
   const float4* in = reinterpret_cast<const float4*>(x) + column;
-  const float4* gs = reinterpret_cast<const float4*>(gamma) + column + tid;
+  const float4* gs = reinterpret_cast<const float4*>(gamma) + column;
   const float4* hs = reinterpret_cast<const float4*>(beta) + column + tid;
   float4* out = reinterpret_cast<float4*>(y) + column + tid;
   unsigned long long* words = reinterpret_cast<unsigned long long*>(stats);
+  const auto grid = cooperative_groups::this_grid();
   const unsigned long long stream = EvictFirst(), keep = EvictLast();
   auto issue = [&](int c, int slot) {
-    BulkLoad(ring + slot * kChunk, in + static_cast<long long>(c >> 4) * (kRow / 4) + (c & 15) * kChunk, kChunk * 16,
+    BulkLoad(ring + slot * kChunk, in + static_cast<long long>(c >> 4) * (kRow / 4) + (c & 15) * kDeal, kChunk * 16,
              full + slot, stream);
   };
+  // The parameters come in threes: gamma of chunks 2m and 2m + 1, beta of chunk 2m + 1, in slots 3m to 3m + 2.
   if (tid == 0) {
     for (int i = 0; i < kSlots; ++i) BarInit(full + i);
     BarFence();
-    for (int c = 0; c < kSlots && c < kChunks; ++c) issue(c, c);
+#pragma unroll 1
+    for (int m = 0; m < 8; ++m) {
+      BulkLoad(ring + 3 * m * kChunk, gs + 2 * m * kDeal, kChunk * 16, full + 3 * m, stream);
+      BulkLoad(ring + (3 * m + 1) * kChunk, gs + (2 * m + 1) * kDeal, kChunk * 16, full + 3 * m + 1, stream);
+      BulkLoad(ring + (3 * m + 2) * kChunk, hs - tid + (2 * m + 1) * kDeal, kChunk * 16, full + 3 * m + 2, stream);
+    }
+#pragma unroll 1
+    for (int c = 0; c < kSlots - kParams && c < kChunks; ++c) issue(c, kParams + c);
   }
+  // The block's own words of the rows from 1 on are cleared; all are when the grid's barrier has passed.
+  for (int b = tid + 1; b < dim::B; b += 256)
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(words + b * kBlocks + blockIdx.x), "l"(0ull) : "memory");
   float4 g[16][2], held[8][2], h[2][2];  // gamma; beta of the odd chunks; beta of the next two even ones
 #pragma unroll
-  for (int i = 0; i < 4; ++i) h[i / 2][i % 2] = LoadKept(hs + (i / 2) * 2 * kChunk + (i % 2) * 256, keep);
+  for (int i = 0; i < 4; ++i) h[i / 2][i % 2] = LoadKept(hs + (i / 2) * 2 * kDeal + (i % 2) * 256, keep);
+  __syncthreads();
 #pragma unroll
-  for (int k = 0; k < 16; ++k) {
+  for (int m = 0; m < 8; ++m) {
+#pragma unroll
+    for (int n = 0; n < 3; ++n) BarWait(full + 3 * m + n, 0);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      g[k][i] = __ldcs(gs + k * kChunk + i * 256);
-      if (k & 1) held[k / 2][i] = __ldcs(hs + k * kChunk + i * 256);
+      g[2 * m][i] = ring[3 * m * kChunk + tid + i * 256];
+      g[2 * m + 1][i] = ring[(3 * m + 1) * kChunk + tid + i * 256];
+      held[m][i] = ring[(3 * m + 2) * kChunk + tid + i * 256];
+    }
+    __syncthreads();
+    if (tid == 0) {
+#pragma unroll 1
+      for (int n = 3 * m; n < 3 * m + 3; ++n) {
+        const int c = n + kSlots - kParams;
+        if (c < kChunks) issue(c, n);
+      }
     }
   }
-  __syncthreads();
 
   Moments moments;
-  int slot = 0, old = 0;     // of the chunk that is added, of the chunk that is normalised
+  int slot = kParams, old = kParams;  // of the chunk that is added, of the chunk that is normalised
   unsigned parity = 0;
   auto add = [&](int k) {
     BarWait(full + slot, parity);
@@ -304,13 +332,15 @@ layernorm_ring(const tensor::x* x, const tensor::gamma* gamma, const tensor::bet
     }
   };
 #pragma unroll 1
-  for (int t = 0; t < kLag; ++t) {
+  for (int t = 0; t < 16; ++t) add(t);
+  __syncthreads();
+  if (warp == 0) Publish(part, words + blockIdx.x);
+  auto arrived = grid.barrier_arrive();  // contains a barrier of the block
+#pragma unroll 1
+  for (int t = 16; t < kLag; ++t) {
     if (t < kChunks) add(t & 15);
-    if (t == 15) {
-      __syncthreads();
-      if (warp == 0) Publish(part, words + blockIdx.x);
-    }
   }
+  grid.barrier_wait(static_cast<unsigned&&>(arrived));  // row 0 is published by all, and the other rows are cleared
   if (warp == 4) {
     const float2 r = Collect(words);
     if (lane == 0) result = r;
@@ -332,8 +362,8 @@ layernorm_ring(const tensor::x* x, const tensor::gamma* gamma, const tensor::bet
       for (int i = 0; i < 2; ++i) v[i] = Affine(v[i], r.x, r.y, g[j][i], j & 1 ? held[j / 2][i] : h[j / 2 & 1][i]);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        if (j % 2 == 0) h[j / 2 & 1][i] = LoadKept(hs + ((j + 4) & 15) * kChunk + i * 256, keep);
-        __stcs(out + j * kChunk + i * 256, v[i]);
+        if (j % 2 == 0 && (j < 12 || b + 1 < dim::B)) h[j / 2 & 1][i] = LoadKept(hs + ((j + 4) & 15) * kDeal + i * 256, keep);
+        __stcs(out + j * kDeal + i * 256, v[i]);
       }
       if (j == 15 && warp == 4 && b + 1 < dim::B) {
         const float2 next = Collect(words + (b + 1) * kBlocks);

@@ -159,37 +159,29 @@ __device__ __forceinline__ void Load(u32 (&r)[4], u32 address) {
 #define COMMIT asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
 #define AWAIT(n) asm volatile("wgmma.wait_group.sync.aligned " #n ";" ::: "memory")
 
+// Stores the sums, or adds them to memory without reading it. Neighbouring lanes exchange halves, so that each has four
+// columns of one row: even lanes of block j, odd ones of block j + 1.
+template <bool add>
 __device__ __forceinline__ void Store(const float (&sum)[4][32], float* out) {
+  const bool odd = threadIdx.x & 1;
 #pragma unroll
   for (int q = 0; q < 4; ++q) {
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      float* p = out + q * 64 + j * 8;
-      *reinterpret_cast<float2*>(p) = make_float2(sum[q][4 * j], sum[q][4 * j + 1]);
-      *reinterpret_cast<float2*>(p + static_cast<size_t>(8) * dim::N) = make_float2(sum[q][4 * j + 2], sum[q][4 * j + 3]);
-    }
-  }
-}
-template <bool back>  // adds the sums to memory, or memory to the sums
-__device__ __forceinline__ void Combine(float (&sum)[4][32], float* out) {
+    for (int j = 0; j < 8; j += 2) {
 #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    float2 x[8], y[8];
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      x[j] = *reinterpret_cast<const float2*>(out + q * 64 + j * 8);
-      y[j] = *reinterpret_cast<const float2*>(out + q * 64 + j * 8 + static_cast<size_t>(8) * dim::N);
-    }
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      x[j].x += sum[q][4 * j]; x[j].y += sum[q][4 * j + 1];
-      y[j].x += sum[q][4 * j + 2]; y[j].y += sum[q][4 * j + 3];
-      if (back) {
-        *reinterpret_cast<float2*>(out + q * 64 + j * 8) = x[j];
-        *reinterpret_cast<float2*>(out + q * 64 + j * 8 + static_cast<size_t>(8) * dim::N) = y[j];
-      } else {
-        sum[q][4 * j] = x[j].x; sum[q][4 * j + 1] = x[j].y;
-        sum[q][4 * j + 2] = y[j].x; sum[q][4 * j + 3] = y[j].y;
+      for (int half = 0; half < 2; ++half) {  // rows 0 .. 7 and 8 .. 15 of the warp
+        const float px = sum[q][4 * j + 2 * half], py = sum[q][4 * j + 2 * half + 1];
+        const float rx = sum[q][4 * j + 4 + 2 * half], ry = sum[q][4 * j + 4 + 2 * half + 1];
+        const float x = __shfl_xor_sync(0xffffffffu, odd ? px : rx, 1);
+        const float y = __shfl_xor_sync(0xffffffffu, odd ? py : ry, 1);
+        const float4 v = odd ? make_float4(x, y, rx, ry) : make_float4(px, py, x, y);
+        float* p = out + q * 64 + j * 8 + static_cast<size_t>(half * 8) * dim::N;
+        if (add) {
+          asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
+                       :: "l"(p), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+        } else {
+          *reinterpret_cast<float4*>(p) = v;
+        }
       }
     }
   }
@@ -210,6 +202,7 @@ product(const __half* parts, const float* scales, const tensor::a* a, const tens
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async;" ::: "memory");
   }
+  asm volatile("griddepcontrol.wait;" ::: "memory");  // for the split
   const int tileN = blockIdx.x % kTilesN, tileM = blockIdx.x / kTilesN;
   constexpr int imagesA = kPhases * kTilesM * kSteps;
   int bad = 0;
@@ -329,21 +322,18 @@ product(const __half* parts, const float* scales, const tensor::a* a, const tens
       if ((step + kGroup) % kSteps != 0) continue;
       const int phase = step / kSteps;  // done; what a thread reads here it has written itself
       const int row = tileM * 128 + static_cast<int>(threadIdx.x >> 5) * 16 - 64 + ((threadIdx.x & 31) >> 2);
-      float* const c11 = reinterpret_cast<float*>(c) + static_cast<size_t>(row) * dim::N + tileN * 256 + (threadIdx.x & 3) * 2;
-      float* const c12 = c11 + kHalfN;
-      float* const c21 = c11 + static_cast<size_t>(kHalfM) * dim::N;
-      float* const c22 = c21 + kHalfN;
-      if (phase == 4) {
-        Combine<true>(sum, c22);
-        Combine<false>(sum, c12);
-      } else {
-        Store(sum, phase == 0 || phase == 6 ? c11 : phase == 1 || phase == 5 ? c12 : phase == 2 ? c22 : c21);
-        if (phase == 3 || phase == 5) {
+      float* out = reinterpret_cast<float*>(c) + static_cast<size_t>(row) * dim::N + tileN * 256 + (threadIdx.x & 2) * 2 +
+                   (threadIdx.x & 1) * 8;
+      // c11, c12, c22, c21; then + c22, and the same sum with the next product + c12, the last one + c11
+      if (phase == 1 || phase == 2 || phase == 4 || phase == 5) out += kHalfN;
+      if (phase == 2 || phase == 3 || phase == 4) out += static_cast<size_t>(kHalfM) * dim::N;
+      if (phase < 4) Store<false>(sum, out); else Store<true>(sum, out);
+      if (phase == 3 || phase == 5) {
 #pragma unroll
-          for (int i = 0; i < 32; ++i) { sum[0][i] = sum[1][i] = sum[2][i] = sum[3][i] = 0.0f; }
-          if (phase == 5) Combine<false>(sum, c11);
-        }
+        for (int i = 0; i < 32; ++i) { sum[0][i] = sum[1][i] = sum[2][i] = sum[3][i] = 0.0f; }
       }
+#pragma unroll
+      for (int i = 0; i < 32; ++i) acc[0][i] = acc[1][i] = 0.0f;  // not alive meanwhile: registers
     }
   }
 }

@@ -1,4 +1,4 @@
-// traits: op=qr strategy=left_looking_branchfree_balanced_rounds
+// traits: op=qr strategy=left_looking_bulk_copy_whole_image
 constexpr int n = dim::n;
 constexpr int N = 512;  // the fast program's size
 constexpr unsigned kFull = 0xffffffffu;
@@ -157,9 +157,22 @@ __device__ __forceinline__ void GridWait() { asm volatile("griddepcontrol.wait;"
 __device__ __forceinline__ void GridGo() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
-__device__ __forceinline__ void Copy16(unsigned dst, const void* src) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
+__device__ __forceinline__ void BarInit(unsigned bar, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
 }
+__device__ __forceinline__ void BarExpect(unsigned bar, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void BarWait(unsigned bar, unsigned parity) {
+  asm volatile("{\n.reg .pred p;\nLAB_WAIT:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra LAB_DONE;\nbra LAB_WAIT;\nLAB_DONE:\n}"
+      ::"r"(bar), "r"(parity) : "memory");
+}
+__device__ __forceinline__ void Bulk(unsigned dst, const void* src, unsigned bytes, unsigned bar) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+      ::"r"(dst), "l"(src), "r"(bytes), "r"(bar) : "memory");
+}
+__device__ __forceinline__ void ProxyFence() { asm volatile("fence.proxy.async;" ::: "memory"); }
 // What Pack leaves over, packed.
 __device__ __forceinline__ unsigned Low(float x, float y, unsigned hi) {
   float hx, hy;
@@ -259,7 +272,7 @@ __device__ __forceinline__ void LoadStrip(float (&c)[8][8], const float* src, in
     const int tile = r + 4 * s;
 #pragma unroll
     for (int rr = 0; rr < 4; ++rr) {
-      const float2 v = *(const float2*)(src + (16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1)) * N + cb + col);
+      const float2 v = __ldcs((const float2*)(src + (16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1)) * N + cb + col));
       c[s][2 * rr] = v.x;
       c[s][2 * rr + 1] = v.y;
     }
@@ -349,17 +362,13 @@ __device__ __forceinline__ void Product2(float (&c)[8][8], unsigned wb, unsigned
 }
 constexpr int kPanels = N / 32;
 constexpr int kImage = N * 64;
-// A panel's V, of 8 rows of each of this warp's tiles, and its T in fragments (all threads): one commit group.
-__device__ __forceinline__ void Fetch(unsigned dst, unsigned tdst, const unsigned char* image,
-    const unsigned char* timage, int first, int r, int m, int lane) {
-  const int o = 512 * m + lane * 16;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const int tile = r + 4 * i;
-    if (tile >= first && tile < 2 * kPanels) Copy16(dst + tile * 1024 + o, image + tile * 1024 + o);
-  }
-  if (first < 2 * kPanels) Copy16(tdst + threadIdx.x * 16, timage + threadIdx.x * 16);
-  asm volatile("cp.async.commit_group;" ::: "memory");
+// Panel q's V from its first row on and its T, by one thread.
+__device__ __forceinline__ void Fetch(unsigned bar, unsigned dst, unsigned tdst, const unsigned char* image,
+    const unsigned char* timage, int q) {
+  const int o = q * 2048;
+  BarExpect(bar, kImage - o + 4096);
+  Bulk(dst + o, image + o, kImage - o, bar);
+  Bulk(tdst, timage, 4096, bar);
 }
 // -W'^T = (-W^T) T, one 16 x 8 tile a warp, three terms; in and out in two terms.
 __device__ __forceinline__ void ApplyT(unsigned wb, unsigned char* wt, const unsigned char* ts, int w,
@@ -420,6 +429,15 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
   const int wr = w >> 1, wm = w & 1;  // rows and columns of the products
   constexpr int kNone = 1 << 20;
   if (n != N) return;
+  const unsigned bars = Addr(smem) + 114816;  // full 0, full 1, warps that are through with a pair
+  unsigned phases = 0;  // bits: full 0, full 1, pairs
+  if (tid == 0) {
+    BarInit(bars, 1);
+    BarInit(bars + 8, 1);
+    BarInit(bars + 16, 8);
+    ProxyFence();
+  }
+  __syncthreads();
   const unsigned vs = Addr(smem);
   const size_t block = blockIdx.x + b0;
   a_in += block * N * N;
@@ -437,11 +455,15 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
       LoadStrip(c, a_in, j0, p > 0, cm, cinv, wr, wm, lane);
 #pragma unroll 1
       for (int q = 0; q < p; ++q) {
-        const int first = q + 1 < p ? 2 * q + 2 : kNone;
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
-        Meet(1 + wr, 64);  // both warps of these tiles: V is there, the other buffer has been used
-        Fetch(vs + 32768 * ((q + 1) & 1), Addr(ts) + 4096 * ((q + 1) & 1), images + (q + 1) * kImage,
-            timages + (q + 1) * 4096, first, wr, wm, lane);
+        const int nb = (q + 1) & 1;
+        if (tid == 0 && q + 1 < p) {  // the other buffer has been used by all warps
+          if (q > 0) BarWait(bars + 16, ~(phases >> 2) & 1);
+          Fetch(bars + 8 * nb, vs + 32768 * nb, Addr(ts) + 4096 * nb, images + (q + 1) * kImage,
+              timages + (q + 1) * 4096, q + 1);
+        }
+        __syncwarp();
+        BarWait(bars + 8 * (q & 1), (phases >> (q & 1)) & 1);
+        phases ^= 4u | 1u << (q & 1);
         switch (q >> 1) {
           case 0: Pair<0>(c, smem, q, w, lane); break;
           case 1: Pair<1>(c, smem, q, w, lane); break;
@@ -452,6 +474,8 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
           case 6: Pair<6>(c, smem, q, w, lane); break;
           default: Pair<7>(c, smem, q, w, lane);
         }
+        __syncwarp();
+        if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bars + 16) : "memory");
       }
       __syncthreads();  // both buffers become the panel's place
       float2 b = make_float2(1.0f, 1.0f);
@@ -464,7 +488,7 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
           const int r = 16 * tile + 2 * (lane & 3) + (rr & 1) + 8 * (rr >> 1);
           const float2 v = make_float2(c[i][2 * rr] * b.x, c[i][2 * rr + 1] * b.y);
           if (tile < 2 * p) {
-            *(float2*)(h + r * N + j0 + col) = v;
+            __stcs((float2*)(h + r * N + j0 + col), v);
           } else {
             *(float2*)(smem + At(r, col >> 2) + 4 * (col & 2)) = v;
           }
@@ -472,6 +496,11 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
       }
     }
     __syncthreads();
+    if (p + 1 < kPanels) {  // the next strip, a line a row
+      const float* x = a_in + tid * N + j0 + 32;
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(x));
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(x + 256 * N));
+    }
     const int ni = kPanels - p, nc = (ni + 3) / 4;
     float a[16][4];
 #pragma unroll
@@ -505,7 +534,7 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
             }
           }
         }
-        *(float4*)(h + (j0 + r) * N + j0 + 4 * cg) = make_float4(o[0], o[1], o[2], o[3]);
+        __stcs((float4*)(h + (j0 + r) * N + j0 + 4 * cg), make_float4(o[0], o[1], o[2], o[3]));
         *(uint2*)(images + p * kImage + AtV(j0 + r, cg >> 1) + (cg & 1) * 8) =
             make_uint2(Pack(v[0], v[1]), Pack(v[2], v[3]));
       }
@@ -525,8 +554,9 @@ qr_left(const float* a_in, float* h, float* tau, unsigned char* images, unsigned
       d[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
       d[32] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
     }
+    ProxyFence();
     __syncthreads();  // V and T can be read from now on
-    Fetch(vs, Addr(ts), images, timages, 0, wr, wm, lane);
+    if (tid == 0) Fetch(bars, vs, Addr(ts), images, timages, 0);
   }
   if (b0) GridWait();  // the first launch has ended, too
 }
