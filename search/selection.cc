@@ -226,6 +226,15 @@ Kernels InOrder(const RunData& data, Kernels kernels, const SourceSize& size) {
     if (winner == kernels.end() || loser >= winner) continue;
     std::rotate(loser, std::next(loser), std::next(winner));
   }
+  // Nor is a simpler kernel that never met the one that won the first place known to tie with it.
+  const CandidateRow* best = data.Best();
+  const bool won =
+      best != nullptr && std::any_of(data.promotions.begin(), data.promotions.end(),
+                                     [&](const results::PromotionRow& contest) {
+                                       return contest.promoted && contest.challenger == best->id;
+                                     });
+  const auto at = won ? std::find(kernels.begin(), kernels.end(), best) : kernels.end();
+  if (at != kernels.end()) std::rotate(kernels.begin(), at, std::next(at));
   return kernels;
 }
 

@@ -26,8 +26,9 @@ bool IsTie(const results::CandidateRow& a, const results::CandidateRow& b);
 bool IsSimpler(const results::CandidateRow& a, const results::CandidateRow& b,
                const SourceSize& size = {});
 
-// Best first: by score; among those that tie with the fastest left, the simplest comes first; and
-// who lost a contest for the first place (data.promotions) comes behind its winner.
+// Best first: by score; among those that tie with the fastest left, the simplest comes first; who
+// lost a contest for the first place (data.promotions) comes behind its winner, and who won it
+// (RunData::Best) before those that were only measured apart.
 // Kernels without a score, of another kind of time than the seed's, or listed twice are dropped.
 Kernels InOrder(const results::RunData& data, Kernels kernels, const SourceSize& size = {});
 

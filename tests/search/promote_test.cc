@@ -333,5 +333,35 @@ TEST(ContestOrderTest, TheLoserStandsBehindItsWinnerWhateverTheScoresSay) {
   EXPECT_EQ(order, "b c a seed ");
 }
 
+TEST(ContestOrderTest, WhoWonTheFirstPlaceIsNotPassedByASimplerKernelThatItNeverMet) {
+  testing::RunBuilder run(1000);
+  run.Round(1);
+  run.Add("old", "seed", "one", 500);
+  run.Add("winner", "seed", "two", 490);
+  run.Add("simple", "seed", "three", 495);
+  RunData& data = run.data();
+  for (CandidateRow& row : data.candidates) {
+    for (auto& time : row.evaluation->case_times) {
+      time.low = time.time * 0.98;
+      time.high = time.time * 1.02;
+      time.launches = row.name == "simple" ? 1 : 2;
+    }
+  }
+  const auto order = [&] {
+    Kernels kernels;
+    for (const CandidateRow& row : data.candidates) kernels.push_back(&row);
+    std::string names;
+    for (const CandidateRow* kernel : InOrder(data, kernels)) names += kernel->name + " ";
+    return names;
+  };
+  EXPECT_EQ(order(), "simple old winner seed ");
+  PromotionRow contest;
+  contest.challenger = data.FindCandidate("winner")->id;
+  contest.incumbent = data.FindCandidate("old")->id;
+  contest.promoted = true;
+  data.promotions.push_back(contest);
+  EXPECT_EQ(order(), "winner simple old seed ");
+}
+
 }  // namespace
 }  // namespace grove::search
