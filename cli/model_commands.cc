@@ -47,13 +47,10 @@ Status CheckMailboxReply(const std::filesystem::path& folder, std::filesystem::p
                     "0001.reply.md",
                     file.filename().string(), folder.string()));
   }
-  const std::size_t at = text->find("\nrole: ");
-  const std::string word =
-      at == std::string::npos ? "" : text->substr(at + 7, text->find('\n', at + 1) - at - 7);
-  auto role = llm::RoleFrom(word);
-  if (!role) return Fail(std::move(role.error()), prompt.string());
   const auto entry = llm::ReadMailboxEntry(prompt);
   if (!entry) return Failure(entry.error());
+  auto role = llm::RoleFrom(entry->role);
+  if (!role) return Fail(std::move(role.error()), prompt.string());
   if (auto good = llm::CheckReply(*role, entry->end, file); !good) return good;
   auto reply = ReadFile(file);
   if (!reply) return Failure(std::move(reply.error()));

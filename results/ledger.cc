@@ -234,6 +234,12 @@ bool LedgerWriter::Book(Connection& c, std::string_view key, std::span<const Amo
   return all;
 }
 
+void LedgerWriter::BookAgain(Connection& c, std::string_view key, std::span<const Amount> amounts,
+                             const LedgerScope& scope) {
+  if (amounts.empty()) return;
+  for (int n = 1; !Book(c, NumberedKey(key, n), amounts, scope);) ++n;
+}
+
 void LedgerWriter::SettleAll(Connection& c, const std::string& key, std::span<const Amount> cost,
                              const LedgerScope& scope) {
   for (const Amount& amount : cost) Settle(c, key, amount, scope);

@@ -39,6 +39,9 @@ class LedgerWriter {
   // Enters what nothing was reserved for. false: an entry of `key` exists.
   bool Book(Connection& c, std::string_view key, std::span<const Amount> amounts,
             const LedgerScope& scope);
+  // The same under the first of "KEY #1", "KEY #2" that is free.
+  void BookAgain(Connection& c, std::string_view key, std::span<const Amount> amounts,
+                 const LedgerScope& scope);
   // Settles what is named, and the rest of the key's reservations in full.
   void SettleAll(Connection& c, const std::string& key, std::span<const Amount> cost,
                  const LedgerScope& scope = {});

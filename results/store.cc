@@ -557,9 +557,9 @@ Result<bool> Store::RecordVerdict(CandidateId candidate, const EvaluationRow& ev
       return false;
     }
     InsertEvaluation(c, candidate, evaluation);
-    if (cost.empty()) return true;
-    const std::string key = EvaluationKey(NameOf(c, candidate));
-    for (int n = 1; !impl_->meter.Book(c, NumberedKey(key, n), cost, scope);) ++n;
+    if (!cost.empty()) {
+      impl_->meter.BookAgain(c, EvaluationKey(NameOf(c, candidate)), cost, scope);
+    }
     return true;
   });
 }
@@ -746,6 +746,11 @@ Result<bool> Store::Reserve(std::string_view key, std::span<const Amount> amount
 Result<bool> Store::Book(std::string_view key, std::span<const Amount> amounts,
                          const LedgerScope& scope) {
   return impl_->Join([&](Connection& c) { return impl_->meter.Book(c, key, amounts, scope); });
+}
+
+Status Store::BookAgain(std::string_view key, std::span<const Amount> amounts,
+                        const LedgerScope& scope) {
+  return impl_->Join([&](Connection& c) { impl_->meter.BookAgain(c, key, amounts, scope); });
 }
 
 Result<bool> Store::Settle(std::string_view key, const Amount& amount) {

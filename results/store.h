@@ -234,6 +234,9 @@ class Store {
   // Enters what was spent without a reservation, once. false: the entry exists.
   Result<bool> Book(std::string_view key, std::span<const Amount> amounts,
                     const LedgerScope& scope);
+  // The same for what may be done more than once: under the first of "KEY #1", "KEY #2" that is
+  // free. Nothing for no amounts.
+  Status BookAgain(std::string_view key, std::span<const Amount> amounts, const LedgerScope& scope);
   // Settles what `cost` names, and the rest of the key's reservations in full.
   Status SettleAll(std::string_view key, std::span<const Amount> cost);
   // Settles every open reservation in full: what a process that died had promised may have been

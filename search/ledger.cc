@@ -327,19 +327,10 @@ Result<EvaluationHold> Ledger::ReserveDevice(const std::string& key, std::vector
   }
 }
 
-Status Ledger::Book(const std::string& key, const results::LedgerScope& scope,
-                    std::span<const Amount> cost) {
-  for (int n = 1; !cost.empty(); ++n) {
-    auto fresh = store_.Book(results::NumberedKey(key, n), cost, scope);
-    if (!fresh) return Failure(std::move(fresh.error()));
-    if (*fresh) break;
-  }
-  return {};
-}
-
 Status Ledger::BookEvaluation(std::string_view candidate, const results::LedgerScope& scope,
                               std::span<const Amount> cost) {
-  return Book(results::EvaluationKey(candidate), scope, cost);
+  // A repair turn and a resumed run evaluate a candidate again.
+  return store_.BookAgain(results::EvaluationKey(candidate), cost, scope);
 }
 
 Status Ledger::BookGpu(std::string_view candidate, const results::LedgerScope& scope, Seconds gpu) {
@@ -408,7 +399,7 @@ Status EvaluationHold::Pay(std::span<const Amount> cost) {
     ledger.Left();
     return done;
   }
-  return ledger.Book(key_, *unbounded_, cost);
+  return ledger.store_.BookAgain(key_, cost, *unbounded_);
 }
 
 std::vector<Amount> EvaluationHold::Cost(Seconds gpu) {

@@ -112,10 +112,6 @@ class Ledger {
   Result<EvaluationHold> ReserveDevice(const std::string& key, std::vector<results::Amount> amounts,
                                        const results::LedgerScope& scope,
                                        const std::stop_token& stop);
-  // Under the first of "KEY #1", "KEY #2" that is free: a repair turn and a resumed run evaluate a
-  // candidate again.
-  Status Book(const std::string& key, const results::LedgerScope& scope,
-              std::span<const results::Amount> cost);
   Seconds MostOfDevice() const;
   void Entered();
   void Left();

@@ -19,6 +19,25 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
+// What a client's log was told.
+class Told {
+ public:
+  MailboxLog log() {
+    return [this](std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      text_ += std::string(line) + "\n";
+    };
+  }
+  std::string so_far() {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string text_;
+};
+
 class MailboxTest : public ::testing::Test {
  protected:
   std::filesystem::path box() const { return scratch_.path() / "mailbox"; }
@@ -89,30 +108,22 @@ TEST_F(MailboxTest, ThePromptSaysWhatIsWantedAndHow) {
 }
 
 TEST_F(MailboxTest, WhoeverWaitsIsToldForWhatAndWhatWasTaken) {
-  std::mutex mutex;
-  std::string told;
-  const auto so_far = [&] {
-    const std::lock_guard lock(mutex);
-    return told;
-  };
-  auto client = MakeMailboxClient(box(), clock_, [&](std::string_view line) {
-    const std::lock_guard lock(mutex);
-    told += std::string(line) + "\n";
-  });
+  Told told;
+  auto client = MakeMailboxClient(box(), clock_, told.log());
   std::jthread caller([&] { EXPECT_TRUE(client->Complete(Ask(1), {})); });
   ASSERT_EQ(Waiting(1).size(), 1U);
-  while (so_far().empty()) std::this_thread::sleep_for(5ms);
-  EXPECT_THAT(so_far(), HasSubstr((box() / "0001.reply.md").string()));
-  EXPECT_THAT(so_far(), HasSubstr("an answer to 0001.prompt.md, code"));
-  EXPECT_THAT(so_far(), ::testing::Not(HasSubstr("took")));
+  while (told.so_far().empty()) std::this_thread::sleep_for(5ms);
+  EXPECT_THAT(told.so_far(), HasSubstr((box() / "0001.reply.md").string()));
+  EXPECT_THAT(told.so_far(), HasSubstr("an answer to 0001.prompt.md, code"));
+  EXPECT_THAT(told.so_far(), ::testing::Not(HasSubstr("took")));
   // Without its mark it stands there until the writer is reminded.
   Write("0001.reply.md", "all of it");
-  while (so_far().find("its last line is not") == std::string::npos) {
+  while (told.so_far().find("its last line is not") == std::string::npos) {
     std::this_thread::sleep_for(50ms);
   }
   Close("0001", "all of it\n");
   caller.join();
-  EXPECT_THAT(so_far(), HasSubstr("took 0001.reply.md"));
+  EXPECT_THAT(told.so_far(), HasSubstr("took 0001.reply.md"));
 }
 
 TEST_F(MailboxTest, ManyWaitAndAreAnsweredInAnyOrder) {
@@ -207,27 +218,19 @@ TEST(CompleteReply, OnlyTheLastLineClosesIt) {
 }
 
 TEST_F(MailboxTest, AnAnswerToAnotherPromptIsNotTakenAndSaysSo) {
-  std::mutex mutex;
-  std::string told;
-  const auto so_far = [&] {
-    const std::lock_guard lock(mutex);
-    return told;
-  };
-  auto client = MakeMailboxClient(box(), clock_, [&](std::string_view line) {
-    const std::lock_guard lock(mutex);
-    told += std::string(line) + "\n";
-  });
+  Told told;
+  auto client = MakeMailboxClient(box(), clock_, told.log());
   std::jthread first([&] { EXPECT_EQ(client->Complete(Ask(1), {})->text, "one\n"); });
   ASSERT_EQ(Waiting(1).size(), 1U);
   std::jthread second([&] { EXPECT_EQ(client->Complete(Ask(2), {})->text, "two\n"); });
   const auto waiting = Waiting(2);
   ASSERT_EQ(waiting.size(), 2U);
   Write("0001.reply.md", "two\n" + waiting[1].end);
-  while (so_far().find("as an answer to another prompt") == std::string::npos) {
+  while (told.so_far().find("as an answer to another prompt") == std::string::npos) {
     std::this_thread::sleep_for(20ms);
   }
-  EXPECT_THAT(so_far(), HasSubstr("0001.reply.md is not taken"));
-  EXPECT_THAT(so_far(), ::testing::Not(HasSubstr("took")));
+  EXPECT_THAT(told.so_far(), HasSubstr("0001.reply.md is not taken"));
+  EXPECT_THAT(told.so_far(), ::testing::Not(HasSubstr("took")));
   const auto bad = CheckReply(Role::kCode, waiting[0].end, box() / "0001.reply.md");
   ASSERT_FALSE(bad);
   EXPECT_THAT(bad.error().message, HasSubstr(waiting[1].end));
