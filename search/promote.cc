@@ -27,6 +27,35 @@ bool Measured(const CandidateRow& row) {
 
 double Score(const CandidateRow& row) { return results::ScoreOf(row)->count(); }
 
+struct Challenger {
+  const CandidateRow* row = nullptr;
+  double time = 0;  // its score, or what it takes beside the champion at the champion's score
+};
+
+// Those of the round that look faster than the champion, the fastest first.
+std::vector<Challenger> ChallengersOf(const PromoteParts& parts, const CandidateRow& champion,
+                                      RoundId round) {
+  const RunData& data = parts.tree.data();
+  std::vector<Challenger> challengers;
+  for (auto row = data.candidates.rbegin(); row != data.candidates.rend(); ++row) {
+    // A round's candidates stand together, at the end.
+    if (row->round != round) break;
+    if (!Measured(*row)) continue;
+    double time = Score(*row);
+    if (parts.beside && champion.identity && row->identity) {
+      if (const auto pairs = parts.beside(*champion.identity, *row->identity)) {
+        const eval::Promotion seen = eval::Decide(*pairs);
+        if (seen.outcome == eval::Contest::kFaster) time = seen.ratio * Score(champion);
+      }
+    }
+    if (time < Score(champion)) challengers.push_back({&*row, time});
+  }
+  std::sort(challengers.begin(), challengers.end(), [](const Challenger& a, const Challenger& b) {
+    return a.time != b.time ? a.time < b.time : a.row->id < b.row->id;
+  });
+  return challengers;
+}
+
 const PromotionRow* Met(const RunData& data, CandidateId challenger, CandidateId incumbent) {
   for (const PromotionRow& contest : data.promotions) {
     if (contest.challenger == challenger && contest.incumbent == incumbent) return &contest;
@@ -106,27 +135,20 @@ Status PromoteWinners(const PromoteParts& parts, RoundId round, const std::stop_
   const RunData& data = parts.tree.data();
   const CandidateRow* champion = ChampionBefore(data, round);
   if (champion == nullptr) return {};
-  std::vector<const CandidateRow*> challengers;
-  for (auto row = data.candidates.rbegin(); row != data.candidates.rend(); ++row) {
-    // A round's candidates stand together, at the end.
-    if (row->round != round) break;
-    if (Measured(*row) && Score(*row) < Score(*champion)) challengers.push_back(&*row);
-  }
-  std::sort(challengers.begin(), challengers.end(),
-            [](const CandidateRow* a, const CandidateRow* b) {
-              return Score(*a) != Score(*b) ? Score(*a) < Score(*b) : a->id < b->id;
-            });
+  const std::vector<Challenger> challengers = ChallengersOf(parts, *champion, round);
   int contests = 0;
-  for (const CandidateRow* challenger : challengers) {
+  double to_beat = Score(*champion);
+  for (const auto& [challenger, time] : challengers) {
     if (contests == kMostContests) break;
     // Clearly slower than one that has just won.
-    if (Score(*champion) < Score(*challenger) && !IsTie(*champion, *challenger)) break;
+    if (to_beat < time && !IsTie(*champion, *challenger)) break;
     if (stop.stop_requested()) return Fail(ErrorCode::kCancelled, "interrupted");
     ++contests;
     auto promoted = Contest(parts, *champion, *challenger, stop);
     if (!promoted) return Failure(std::move(promoted.error()));
-    if (!*promoted) return {};
-    if (**promoted) champion = challenger;
+    if (!promoted->value_or(false)) continue;
+    champion = challenger;
+    to_beat = time;
   }
   return {};
 }

@@ -1,15 +1,19 @@
 // Who has the first place after a round, on a device that measures. Two times that were taken at
 // different moments differ by more than a small gain, so a kernel of the round that looks faster
-// than the best before it is measured beside it, interleaved, on the same inputs and the same GPU
-// (eval/promotion.h), before it takes its place: a gain inside the noise is a tie, and a tie goes
-// to the simpler of the two. The contest and its samples are rows of the run
-// (results::PromotionRow); who lost stands behind its winner wherever the best is looked for
-// (RunData::Best, InOrder), and its round did not gain. Modelled times have no noise and no
-// contests.
+// than the best before it (or that another machine found faster beside it) is measured beside it,
+// interleaved, on the same inputs and the same GPU (eval/promotion.h), before it takes its place: a
+// gain inside the noise is a tie, and a tie goes to the simpler of the two. The contest and its
+// samples are rows of the run (results::PromotionRow); who lost stands behind its winner wherever
+// the best is looked for (RunData::Best, InOrder), and its round did not gain. Modelled times have
+// no noise and no contests.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <stop_token>
+#include <vector>
 
+#include "base/hash.h"
 #include "base/result.h"
 #include "eval/promotion.h"
 #include "results/rows.h"
@@ -33,6 +37,12 @@ struct PromoteParts {
   Ledger& ledger;
   Observer& observer;
   bool on_gpu = false;  // its seconds are counted
+  // What another machine measured of the two side by side, none where it did not; empty where
+  // there is no other machine. Who was faster there challenges whatever the two scores say: they
+  // may be of different GPUs.
+  std::function<std::optional<std::vector<eval::CasePair>>(const Hash& incumbent,
+                                                           const Hash& challenger)>
+      beside = {};
 };
 
 // Holds the contests of a round whose candidates all have their verdicts. Called again after a kill

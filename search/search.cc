@@ -350,12 +350,17 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   auto added = AddPortfolio(combining, round.id(), number, halt.get_token());
   if (!added) return Failure(std::move(added.error()));
   if (!*added) return Awaited();
-  const PromoteParts contests{
+  PromoteParts contests{
       *tree,
       [this](const codegen::KernelProgram& incumbent, const codegen::KernelProgram& challenger) {
         return CompareHereOrThere(incumbent, challenger);
       },
       calls.ledger(), parts.observer, shared.measured};
+  if (parts.elsewhere != nullptr) {
+    contests.beside = [this](const Hash& incumbent, const Hash& challenger) {
+      return parts.elsewhere->FindContest(incumbent, challenger);
+    };
+  }
   if (auto done = PromoteWinners(contests, round.id(), halt.get_token()); !done) return done;
   if (!spent && calls.exhausted()) spent = calls.ledger().reason();
   stagnation.Round(BestOf(round.id()));
