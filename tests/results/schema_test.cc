@@ -102,6 +102,51 @@ TEST_F(SchemaTest, AnOldRunIsMigratedWhenItIsOpenedForWriting) {
   EXPECT_EQ(database.execAndGet("SELECT name FROM candidate_view").getString(), "seed");
 }
 
+// Of a candidate many rows are written, of some tables dozens: none may need a table for itself.
+TEST_F(SchemaTest, NoRowThatASearchWritesMakesATemporaryTable) {
+  SQLite::Database database(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  ASSERT_TRUE(Migrate(database, Migrations()));
+  for (const std::string table : {"texts", "calls", "ideas", "candidates", "attempts", "stages",
+                                  "case_times", "launches", "kernels", "samples", "ledger"}) {
+    const int columns =
+        database.execAndGet(fmt::format("SELECT count(*) FROM pragma_table_info('{}')", table))
+            .getInt();
+    std::string values = "?";
+    for (int i = 1; i < columns; ++i) values += ", ?";
+    SQLite::Statement steps(database,
+                            fmt::format("EXPLAIN INSERT INTO {} VALUES ({})", table, values));
+    int seen = 0;
+    while (steps.executeStep()) {
+      ++seen;
+      EXPECT_NE(steps.getColumn(1).getString(), "OpenEphemeral") << table;
+    }
+    EXPECT_GT(seen, 5) << table;
+  }
+}
+
+TEST_F(SchemaTest, ChecksOfWordsHoldAfterTheyAreRewritten) {
+  const auto file = MakeOld("old", 7);
+  {
+    SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+    database.exec(kOldRun);
+  }
+  ASSERT_NE(Open("old"), nullptr);
+  SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+  EXPECT_EQ(database.execAndGet("PRAGMA integrity_check").getString(), "ok");
+  for (const char* good : {"INSERT INTO ledger (kind, key, reserved, time_us) VALUES "
+                           "('gpu_seconds', 'a', 1, 1)",
+                           "INSERT INTO samples VALUES (1, 'c', 'graph', 0, 1.0)",
+                           "UPDATE candidates SET status = 'requested'"}) {
+    EXPECT_NO_THROW(database.exec(good)) << good;
+  }
+  for (const char* bad : {"INSERT INTO ledger (kind, key, reserved, time_us) VALUES "
+                          "('euros', 'b', 1, 1)",
+                          "INSERT INTO samples VALUES (1, 'c', 'warm', 1, 1.0)",
+                          "UPDATE candidates SET status = 'lost'"}) {
+    EXPECT_THROW(database.exec(bad), SQLite::Exception) << bad;
+  }
+}
+
 TEST_F(SchemaTest, AnOldRunIsReadWithoutBeingChanged) {
   const auto file = MakeOld("old", 1);
   {
