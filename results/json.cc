@@ -119,7 +119,8 @@ class Writer {
     return {
         {"candidates", credit.candidates},
         {"evaluated", credit.evaluated},
-        {"duplicates", DuplicatesOf(siblings)},  // none of the other counts
+        {"duplicates", credit.duplicates},  // neither for the idea nor against it
+        {"undecided", credit.undecided},    // the same
         {"compiled", credit.compiled},
         {"correct", credit.correct},
         {"best", scored ? Json(credit.best->name) : Json(nullptr)},

@@ -219,7 +219,15 @@ IdeaCredit CreditOf(const std::vector<const CandidateRow*>& siblings) {
     if (!candidate->evaluation) continue;
     ++credit.evaluated;
     const eval::Verdict& verdict = candidate->evaluation->verdict;
-    // A duplicate and a fault of ours say nothing about the compiler, whatever their stage.
+    // These two say nothing of the idea or the compiler, whatever their stage.
+    if (verdict.kind == eval::VerdictKind::kDuplicate) {
+      ++credit.duplicates;
+      continue;
+    }
+    if (verdict.kind == eval::VerdictKind::kInfrastructure) {
+      ++credit.undecided;
+      continue;
+    }
     if (verdict.passed() || verdict.stage > eval::Stage::kCompile) ++credit.compiled;
     if (verdict.passed()) ++credit.correct;
     const auto score = ScoreOf(*candidate);

@@ -410,12 +410,16 @@ std::optional<double> ShareOfFloor(const CaseTimeRow& row);
 // are slow, a bad implementation one that is not correct.
 struct IdeaCredit {
   int candidates = 0;
-  int evaluated = 0;
+  int evaluated = 0;                   // of them, with a verdict
+  int duplicates = 0;                  // of those: a program that there was already
+  int undecided = 0;                   // of those: no fault of theirs, as when a share was spent
   int compiled = 0;                    // reached a verdict beyond the compiler
   int correct = 0;                     // passed
   const CandidateRow* best = nullptr;  // least score
   std::optional<Nanoseconds> median;   // of the scores of best's kind
   std::optional<Nanoseconds> worst;    // of them
+  // What shares are of: the candidates that tell, or will tell, something of the idea.
+  int tries() const { return candidates - duplicates - undecided; }
 };
 // `siblings` in any order. Pointers lead into them.
 IdeaCredit CreditOf(const std::vector<const CandidateRow*>& siblings);

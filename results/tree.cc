@@ -196,7 +196,7 @@ class TreeWriter {
                     {std::string(Name(round.status)),
                      round.status == RoundStatus::kFinished ? kDim : kYellow, 3},
                     {fmt::format("{} candidates, {} compiled, {} correct{}", credit.candidates,
-                                 credit.compiled, credit.correct, Again(DuplicatesOf(all))),
+                                 credit.compiled, credit.correct, Apart(credit)),
                      kPlain, 2},
                     {BestOf(credit), kGreen, 1}});
     if (options_.depth < 2) return true;
@@ -207,8 +207,7 @@ class TreeWriter {
   void Idea(const IdeaRow& idea, bool last) {
     const auto& siblings = Siblings(idea);
     const IdeaCredit credit = CreditOf(siblings);
-    const int duplicates = DuplicatesOf(siblings);
-    const int tries = credit.candidates - duplicates;
+    const int tries = credit.tries();
     const CandidateRow* parent = data_.Find(idea.parent);
     std::string from;
     if (parent != nullptr) from = "from " + Visible(parent->name);
@@ -217,10 +216,10 @@ class TreeWriter {
                 {Visible(idea.title), kPlain, 0, true},
                 {idea.category.empty() ? "" : "[" + Fit(Visible(idea.category), 24) + "]", kDim, 4},
                 {from, kDim, 3},
-                {tries == 0 && duplicates > 0
-                     ? "nothing new" + Again(duplicates)
+                {tries == 0 && credit.candidates > 0
+                     ? (credit.duplicates > 0 ? "nothing new" : "nothing tried") + Apart(credit)
                      : fmt::format("{}/{} compiled, {}/{} correct{}", credit.compiled, tries,
-                                   credit.correct, tries, Again(duplicates)),
+                                   credit.correct, tries, Apart(credit)),
                  kPlain, 1},
                 {BestOf(credit), kGreen, 2},
                 {SpreadOf(credit), kDim, 3}});
@@ -284,10 +283,14 @@ class TreeWriter {
     const auto gain = SpeedUp(*seed_, candidate);
     return gain ? FormatRatio(*gain) + " seed" : std::string();
   }
-  static std::string Again(int duplicates) {
-    return duplicates == 0   ? std::string()
-           : duplicates == 1 ? std::string(", 1 duplicate")
-                             : fmt::format(", {} duplicates", duplicates);
+  // The candidates that are not in the shares.
+  static std::string Apart(const IdeaCredit& credit) {
+    std::string text;
+    if (credit.duplicates > 0) {
+      text += fmt::format(", {} duplicate{}", credit.duplicates, credit.duplicates == 1 ? "" : "s");
+    }
+    if (credit.undecided > 0) text += fmt::format(", {} undecided", credit.undecided);
+    return text;
   }
 
   // What the implementation alone decides.
@@ -321,14 +324,6 @@ class TreeWriter {
 
 std::string RenderTree(const RunData& data, const TreeOptions& options) {
   return TreeWriter(data, options).Write();
-}
-
-int DuplicatesOf(const std::vector<const CandidateRow*>& siblings) {
-  return static_cast<int>(
-      std::count_if(siblings.begin(), siblings.end(), [](const CandidateRow* candidate) {
-        return candidate->evaluation &&
-               candidate->evaluation->verdict.kind == eval::VerdictKind::kDuplicate;
-      }));
 }
 
 }  // namespace grove::results

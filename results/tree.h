@@ -29,8 +29,4 @@ std::string RenderTree(const RunData& data, const TreeOptions& options);
 // The whole tree for programs: JSON, UTF-8 (what is no UTF-8 is replaced), units in the names.
 std::string TreeJson(const RunData& data);
 
-// How many of an idea's candidates are programs that another candidate is already. Nothing was
-// evaluated for them, so they count neither for the idea nor against it.
-int DuplicatesOf(const std::vector<const CandidateRow*>& siblings);
-
 }  // namespace grove::results

@@ -219,6 +219,8 @@ std::string DescribeBest(const CandidateRow& best) {
 std::string DescribeImplementation(const CandidateRow& kernel, const CandidateRow* parent) {
   if (!kernel.evaluation) return {};
   const results::EvaluationRow& evaluation = *kernel.evaluation;
+  // Nobody wrote it, or nobody evaluated it: nothing is known.
+  if (evaluation.verdict.kind == eval::VerdictKind::kInfrastructure) return {};
   if (!evaluation.verdict.passed()) {
     constexpr std::size_t kLongest = 160;  // bytes of a message
     const eval::Verdict& verdict = evaluation.verdict;

@@ -243,12 +243,34 @@ void MakeDuplicate(CandidateRow& row) {
 TEST(CreditTest, DuplicatesCountNeitherForAnIdeaNorAgainstIt) {
   RunData data = SampleTree();
   MakeDuplicate(data.candidates[2]);
-  EXPECT_EQ(DuplicatesOf({&data.candidates[1], &data.candidates[2]}), 1);
+  EXPECT_EQ(CreditOf({&data.candidates[1], &data.candidates[2]}).duplicates, 1);
+  EXPECT_EQ(CreditOf({&data.candidates[1], &data.candidates[2]}).tries(), 1);
   EXPECT_NE(RenderTree(data, {}).find("1/1 compiled, 1/1 correct, 1 duplicate"), std::string::npos)
       << RenderTree(data, {});
   MakeDuplicate(data.candidates[1]);
   EXPECT_NE(RenderTree(data, {}).find("nothing new, 2 duplicates"), std::string::npos);
   EXPECT_NE(TreeJson(data).find("\"duplicates\": 2"), std::string::npos) << TreeJson(data);
+}
+
+TEST(CreditTest, WhatNobodyEvaluatedCountsNeitherForAnIdeaNorAgainstIt) {
+  RunData data = SampleTree();
+  const auto spend = [&](CandidateRow& row) {
+    row.evaluation->verdict = {};
+    row.evaluation->verdict.kind = eval::VerdictKind::kInfrastructure;
+    row.evaluation->verdict.stage = eval::Stage::kParse;
+    row.evaluation->verdict.message = "not evaluated: the round's limit is reached";
+    row.evaluation->score.reset();
+  };
+  spend(data.candidates[2]);
+  const IdeaCredit credit = CreditOf({&data.candidates[1], &data.candidates[2]});
+  EXPECT_EQ(credit.undecided, 1);
+  EXPECT_EQ(credit.tries(), 1);
+  EXPECT_EQ(credit.compiled, 1);
+  EXPECT_NE(RenderTree(data, {}).find("1/1 compiled, 1/1 correct, 1 undecided"), std::string::npos)
+      << RenderTree(data, {});
+  spend(data.candidates[1]);
+  EXPECT_NE(RenderTree(data, {}).find("nothing tried, 2 undecided"), std::string::npos);
+  EXPECT_NE(TreeJson(data).find("\"undecided\": 2"), std::string::npos) << TreeJson(data);
 }
 
 TEST(BestTest, AFailedCandidatesScoreDoesNotCount) {
