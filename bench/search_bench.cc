@@ -4,17 +4,23 @@
 //
 //   search_bench busy [SCALE]  share of the time in which the (one) timing stage is at work; SCALE
 //                              makes all durations longer, for a machine that others use as well
-//   search_bench bookkeeping   10,000 candidates that cost next to nothing to write or to evaluate:
+//   search_bench bookkeeping [CANDIDATES] [sync] [stuck]
+//                              10,000 candidates that cost next to nothing to write or to evaluate:
 //                              time of the processor (all threads) and time on the clock, and what
-//                              of it an evaluator alone takes, which is no bookkeeping
+//                              of it an evaluator alone takes, which is no bookkeeping; then the
+//                              first thousand of another run, since the machine's speed changes in
+//                              seconds and only that tells it from growth. Rounds gain some
+//                              percent, so lineages grow as long as the run. stuck: nothing ever
+//                              beats the seed, from which all is tried; sync: synced to the disk
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <mutex>
+#include <string_view>
 #include <thread>
 
 #include <fmt/format.h>
@@ -80,7 +86,12 @@ class SlowCompiler final : public codegen::Compiler {
   testing::FakeCompiler fake_;
 };
 
-std::string Answer(const llm::Request& request, std::atomic<int>& counter) {
+// What the nth program of a run takes; the seed takes 1000 ns.
+double GainingTime(int n) { return 999 * std::pow(0.9998, n); }
+double StuckTime(int n) { return 1e6 - n; }
+
+std::string Answer(const llm::Request& request, std::atomic<int>& counter,
+                   double (*time)(int) = GainingTime) {
   const int n = ++counter;
   if (request.role == llm::Role::kIdea || request.role == llm::Role::kAdviser) {
     static constexpr const char* kKinds[] = {"memory access", "data type and precision",
@@ -94,16 +105,17 @@ std::string Answer(const llm::Request& request, std::atomic<int>& counter) {
     }
     return reply + "]}";
   }
-  return "```cuda\n" + testing::TinySource(fmt::format("// @time {}\n", 1e6 - n)) +
+  return "```cuda\n" + testing::TinySource(fmt::format("// @time {}\n", time(n))) +
          "```\n```json\n" + testing::TinyPlan() + "\n```\n";
 }
 
 // A provider counts tokens itself, and keeps nothing here.
 class QuickClient final : public llm::Client {
  public:
+  explicit QuickClient(double (*time)(int)) : time_(time) {}
   Result<llm::Reply> Complete(const llm::Request& request, std::stop_token) override {
     llm::Reply reply;
-    reply.text = Answer(request, answers_);
+    reply.text = Answer(request, answers_, time_);
     reply.usage.prompt = Tokens(2000);
     reply.usage.completion = Tokens(200);
     reply.model = "quick";
@@ -112,6 +124,7 @@ class QuickClient final : public llm::Client {
   std::string_view name() const override { return "quick"; }
 
  private:
+  double (*const time_)(int);
   std::atomic<int> answers_{0};
 };
 
@@ -174,62 +187,113 @@ int Busy(int scale) {
   return device.busy / wall >= 0.9 ? 0 : 1;
 }
 
-int Bookkeeping(int candidates, bool survive_power_loss) {
-  SearchConfig config;
-  config.task = "tiny";
-  config.ideas = 8;
-  config.branches = 4;
-  config.frontier = 4;
-  const int per_round = config.frontier * config.ideas * config.branches;
-  // As most runs have; every reservation is held against it.
-  config.limits.push_back({results::LedgerKind::kTokens, results::LedgerSpan::kRun, 1e12});
-  config.rounds = 1 + (candidates + per_round - 1) / per_round;
-  const seeds::Task task = testing::TinyTask();
-  testing::FakeCompiler compiler;
-  testing::FakeDevice device;
-  QuickClient client;
-  testing::ScratchFolder folder;
-  const SystemClock clock;
-  RoundObserver observer;
-  auto evaluator = Must(eval::Evaluator::Create(task, compiler, device, {}));
-  results::StoreOptions options;
-  options.survive_power_loss = survive_power_loss;
-  options.linger = kLinger;
-  auto store = Must(results::Store::Create(
-      folder.path(), MakeRunStart("book", task, config, "bench"), clock, options));
-  const SearchParts parts{task, *evaluator, device, client, *store, observer};
-  config.patience = 1000;
-  Must(RunSearch(parts, config, {}));
-  // The same evaluations one after the other, beside no search.
-  constexpr int kAlone = 3000;
-  const std::clock_t began = std::clock();
-  for (int n = 0; n < kAlone; ++n) {
-    auto program = Must(codegen::MakeProgram(
-        testing::TinySource(fmt::format("// @time {}\n", 2e6 - n)), testing::TinyPlan()));
-    if (!Must(evaluator->Evaluate(program)).verdict.passed()) std::abort();
+struct BookkeepingOptions {
+  int candidates = 10000;
+  bool sync = false;
+  bool stuck = false;
+};
+
+// A run whose candidates cost next to nothing, and what an evaluator alone takes beside it.
+class Books {
+ public:
+  explicit Books(const BookkeepingOptions& options) {
+    SearchConfig config;
+    config.task = "tiny";
+    config.ideas = 8;
+    config.branches = 4;
+    config.frontier = 4;
+    const int parents = config.frontier + config.reserve;
+    const int per_round = parents * config.ideas * config.branches;
+    // As most runs have; every reservation is held against it.
+    config.limits.push_back({results::LedgerKind::kTokens, results::LedgerSpan::kRun, 1e12});
+    config.rounds = 1 + (options.candidates + per_round - 1) / per_round;
+    config.patience = 1000;
+    const seeds::Task task = testing::TinyTask();
+    testing::FakeCompiler compiler;
+    testing::FakeDevice device;
+    QuickClient client(options.stuck ? StuckTime : GainingTime);
+    testing::ScratchFolder folder;
+    const SystemClock clock;
+    auto evaluator = Must(eval::Evaluator::Create(task, compiler, device, {}));
+    results::StoreOptions store_options;
+    store_options.survive_power_loss = options.sync;
+    store_options.linger = kLinger;
+    auto store = Must(results::Store::Create(
+        folder.path(), MakeRunStart("book", task, config, "bench"), clock, store_options));
+    const SearchParts parts{task, *evaluator, device, client, *store, observer_};
+    Must(RunSearch(parts, config, {}));
+    const results::RunData data = Must(store->Load());
+    made_.resize(data.rounds.size());
+    for (const results::CandidateRow& row : data.candidates) {
+      if (row.round) ++made_[static_cast<std::size_t>(data.Find(row.round)->index - 1)];
+    }
+    // The same evaluations one after the other, beside no search.
+    constexpr int kAlone = 3000;
+    const std::clock_t began = std::clock();
+    for (int n = 0; n < kAlone; ++n) {
+      auto program = Must(codegen::MakeProgram(
+          testing::TinySource(fmt::format("// @time {}\n", 2e6 - n)), testing::TinyPlan()));
+      if (!Must(evaluator->Evaluate(program)).verdict.passed()) std::abort();
+    }
+    alone_ = 1e3 * static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC / kAlone;
   }
-  const double alone = 1e3 * static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC / kAlone;
-  const std::size_t rounds = observer.ends.size() - 1;
-  const auto thousand = static_cast<std::size_t>((1000 + per_round - 1) / per_round);
-  // ms a candidate, of the rounds from..to
-  const auto cost = [&](std::size_t from, std::size_t to, bool processor) {
-    const double seconds = processor ? observer.processor[to] - observer.processor[from]
-                                     : Seconds(observer.ends[from], observer.ends[to]);
-    return 1e3 * seconds / static_cast<double>((to - from) * static_cast<std::size_t>(per_round));
-  };
-  fmt::print("{} candidates, {}\n", rounds * static_cast<std::size_t>(per_round),
-             survive_power_loss ? "synced to disk" : "written without a sync");
+
+  // Of the rounds after the first, before whose end nothing is said.
+  int candidates() const { return Made(0, rounds()); }
+  // Of the processor.
+  double alone() const { return alone_; }  // ms each
+  double first(bool processor) const { return Cost(0, Thousand(true), processor); }
+  double last(bool processor) const {
+    return Cost(rounds() - Thousand(false), rounds(), processor);
+  }
+  double all(bool processor) const { return Cost(0, rounds(), processor); }
+
+ private:
+  std::size_t rounds() const { return observer_.ends.size() - 1; }
+  int Made(std::size_t from, std::size_t to) const {
+    int made = 0;
+    for (std::size_t round = from + 1; round <= to; ++round) made += made_[round];
+    return made;
+  }
+  // The rounds that make a thousand candidates, at the start or at the end.
+  std::size_t Thousand(bool at_start) const {
+    std::size_t n = 1;
+    while (n < rounds() && (at_start ? Made(0, n) : Made(rounds() - n, rounds())) < 1000) ++n;
+    return n;
+  }
+  // ms a candidate.
+  double Cost(std::size_t from, std::size_t to, bool processor) const {
+    const double seconds = processor ? observer_.processor[to] - observer_.processor[from]
+                                     : Seconds(observer_.ends[from], observer_.ends[to]);
+    return 1e3 * seconds / Made(from, to);
+  }
+
+  std::vector<int> made_;  // candidates by round
+  double alone_ = 0;
+  RoundObserver observer_;
+};
+
+int Bookkeeping(const BookkeepingOptions& options) {
+  const Books books(options);
+  fmt::print("{} candidates, {}{}\n", books.candidates(),
+             options.sync ? "synced to disk" : "written without a sync",
+             options.stuck ? ", none better than the seed" : "");
   for (const bool processor : {true, false}) {
     fmt::print(
         "{}: {:.3f} ms each in the first thousand, {:.3f} ms in the last, {:.3f} ms over all\n",
-        processor ? "processor" : "clock    ", cost(0, thousand, processor),
-        cost(rounds - thousand, rounds, processor), cost(0, rounds, processor));
+        processor ? "processor" : "clock    ", books.first(processor), books.last(processor),
+        books.all(processor));
   }
   fmt::print(
       "evaluating alone: {:.3f} ms of the processor each, so bookkeeping is {:.3f} ms in the first "
       "thousand, {:.3f} ms in the last, {:.3f} ms over all\n",
-      alone, cost(0, thousand, true) - alone, cost(rounds - thousand, rounds, true) - alone,
-      cost(0, rounds, true) - alone);
+      books.alone(), books.first(true) - books.alone(), books.last(true) - books.alone(),
+      books.all(true) - books.alone());
+  BookkeepingOptions again = options;
+  again.candidates = 1000;
+  const Books after(again);
+  fmt::print("a run that begins after it: {:.3f} ms in its first thousand\n",
+             after.first(true) - after.alone());
   return 0;
 }
 
@@ -240,9 +304,20 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "busy") return grove::search::Busy(argc > 2 ? std::max(1, std::atoi(argv[2])) : 1);
   if (what == "bookkeeping") {
-    const int candidates = argc > 2 ? std::atoi(argv[2]) : 10000;
-    return grove::search::Bookkeeping(candidates, argc > 3 && std::strcmp(argv[3], "sync") == 0);
+    grove::search::BookkeepingOptions options;
+    for (int i = 2; i < argc; ++i) {
+      const std::string_view word = argv[i];
+      if (word == "sync") {
+        options.sync = true;
+      } else if (word == "stuck") {
+        options.stuck = true;
+      } else {
+        options.candidates = std::max(1000, std::atoi(argv[i]));
+      }
+    }
+    return grove::search::Bookkeeping(options);
   }
-  std::fprintf(stderr, "usage: search_bench busy [SCALE] | bookkeeping [CANDIDATES] [sync]\n");
+  std::fprintf(stderr,
+               "usage: search_bench busy [SCALE] | bookkeeping [CANDIDATES] [sync] [stuck]\n");
   return 2;
 }

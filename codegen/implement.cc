@@ -55,7 +55,7 @@ Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields&
   fields.SetText("rationale", ideas::Shield(context.idea.rationale));
   fields.SetText("gain", DescribeExpected(context.idea.expected_gain));
   fields.SetLines("lineage",
-                  ideas::FitLines(ideas::DescribeAll(context.lineage), room.lineage, true));
+                  ideas::FitLines(context.lineage, room.steps, true, context.lineage_older));
   fields.SetLines("named", ideas::FitChanges(context.named, room.named));
   fields.SetLines("hints", ideas::ShieldAll(context.hints));
   auto prompt = page.Render(fields);

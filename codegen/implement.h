@@ -23,10 +23,11 @@ struct ImplementContext {
   ideas::DeviceFacts device;
   ideas::KernelFacts parent;
   ideas::Idea idea;
-  std::vector<ideas::TriedIdea> lineage;  // from the seed to the parent, in order
-  std::vector<ideas::Change> named;       // kernels that the idea names
-  std::vector<std::string> hints;         // from the user
-  std::string model;                      // for Request::model
+  std::vector<std::string> lineage;  // from the seed to the parent, ideas::DescribeTried of each
+  std::size_t lineage_older = 0;     // steps before those, left out
+  std::vector<ideas::Change> named;  // kernels that the idea names
+  std::vector<std::string> hints;    // from the user
+  std::string model;                 // for Request::model
   Tokens longest_reply = llm::Request().max_tokens;
   // Siblings have the same prompt and consecutive seeds: each is another sample, and the playbook
   // client makes its parameter choice number seed modulo the number of choices.

@@ -132,6 +132,12 @@ std::string DescribeTried(const TriedIdea& tried) {
   return line;
 }
 
+std::size_t LeastSize(const TriedIdea& tried) {
+  std::size_t size = tried.title.size() + tried.note.size();
+  for (const std::string& text : tried.implementations) size += text.size();
+  return size;
+}
+
 std::vector<std::string> DescribeAll(const std::vector<TriedIdea>& tried) {
   std::vector<std::string> lines;
   for (const TriedIdea& t : tried) lines.push_back(DescribeTried(t));
@@ -173,16 +179,17 @@ std::string Fenced(std::string_view language, std::string_view text) {
 }
 
 std::vector<std::string> FitLines(const std::vector<std::string>& lines, std::size_t bytes,
-                                  bool from_end) {
+                                  bool from_end, std::size_t more) {
   std::size_t used = 0;
   std::size_t count = 0;
   for (; count < lines.size(); ++count) {
     used += lines[from_end ? lines.size() - 1 - count : count].size() + 3;
     if (used > bytes) break;
   }
-  if (count == lines.size()) return lines;
-  const std::string cut = fmt::format("({} {} left out: this prompt's size is limited)",
-                                      lines.size() - count, from_end ? "older ones" : "more");
+  if (count == lines.size() && more == 0) return lines;
+  const std::string cut =
+      fmt::format("({} {} left out: this prompt's size is limited)", lines.size() - count + more,
+                  from_end ? "older ones" : "more");
   std::vector<std::string> kept;
   if (from_end) {
     kept.push_back(cut);

@@ -101,6 +101,9 @@ struct TriedIdea {
   std::optional<double> median_gain{};  // parent / median of the correct siblings
 };
 std::string_view Name(TriedIdea::Outcome outcome);
+// Bytes that DescribeTried takes, or some less: who collects ideas for a prompt may stop where
+// these exceed its room.
+std::size_t LeastSize(const TriedIdea& tried);
 
 // What a prompt has room for, bytes. What does not fit is left out, and the prompt says so.
 struct PromptBudget {
@@ -110,15 +113,16 @@ struct PromptBudget {
   std::size_t changes = 12000;  // of other kernels; the first stay
   std::size_t named = 16000;    // of kernels that an idea names
   std::size_t lineage = 6000;
+  std::size_t steps = 2500;  // of the lineage, for who implements an idea
   std::size_t playbook = 12000;
   std::size_t counters = 6000;
   std::size_t plan = 16000;    // the first bytes stay
   std::size_t source = 60000;  // the first and last bytes stay
 };
 // As many of `lines`, from the end (or the start) on, as fit in `bytes`, in their order; where some
-// do not, a line says how many.
+// do not, a line says how many, `more` beyond `lines` among them.
 std::vector<std::string> FitLines(const std::vector<std::string>& lines, std::size_t bytes,
-                                  bool from_end);
+                                  bool from_end, std::size_t more = 0);
 // The text, or its start and its end with a line between them that says how much is missing.
 std::string FitText(std::string_view text, std::size_t bytes);
 

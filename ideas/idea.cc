@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
+
 namespace grove::ideas {
 namespace {
 
@@ -212,6 +214,10 @@ std::optional<Category> CategoryFromName(std::string_view name) {
 }
 
 Category NearestCategory(std::string_view text) {
+  // As it is stored, most of the time.
+  for (const Category category : kCategories) {
+    if (text == Name(category)) return category;
+  }
   if (const auto exact = CategoryFromName(text)) return *exact;
   const std::string lower = LowerCase(text);
   for (const Word& entry : kVocabulary) {
@@ -233,6 +239,8 @@ std::string NormalisedTitle(std::string_view title) {
   while (!out.empty() && out.back() == ' ') out.pop_back();
   return out;
 }
+
+std::uint64_t TitleKey(std::string_view title) { return HashText(NormalisedTitle(title)).low; }
 
 bool SameIdea(const Idea& a, const Idea& b) {
   return NormalisedTitle(a.title) == NormalisedTitle(b.title);

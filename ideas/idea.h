@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,5 +60,7 @@ Result<ParsedIdeas> ParseIdeas(std::string_view reply, std::size_t wanted);
 bool SameIdea(const Idea& a, const Idea& b);
 // The title as SameIdea compares it: "one warp per row".
 std::string NormalisedTitle(std::string_view title);
+// A hash of the normalised title, for sets of ideas.
+std::uint64_t TitleKey(std::string_view title);
 
 }  // namespace grove::ideas

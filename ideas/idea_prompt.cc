@@ -22,10 +22,11 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context, const PromptPa
   fields.SetText("parent", DescribeKernel(parent));
   fields.SetText("source", Fenced("cuda", FitText(parent.source, room.source)));
   fields.SetText("plan", Fenced("json", FitText(parent.plan, room.plan)));
-  fields.SetLines("lineage", FitLines(DescribeAll(context.lineage), room.lineage, true));
+  fields.SetLines("lineage", FitLines(context.lineage, room.lineage, true, context.lineage_older));
   fields.SetLines("ties", FitChanges(context.ties, room.ties));
   fields.SetLines("changes", FitChanges(context.changes, room.changes));
-  fields.SetLines("tried_here", FitLines(DescribeAll(context.tried_here), room.tried_here, true));
+  fields.SetLines("tried_here", FitLines(DescribeAll(context.tried_here), room.tried_here, true,
+                                         context.tried_here_older));
   fields.SetLines("tried_elsewhere",
                   FitLines(DescribeAll(context.tried_elsewhere), room.tried_elsewhere, false));
   fields.SetLines("playbook", FitLines(ShieldAll(context.playbook), room.playbook, false));

@@ -20,8 +20,10 @@ struct IdeaContext {
   TaskFacts task;
   DeviceFacts device;
   KernelFacts parent;
-  std::vector<TriedIdea> lineage;          // from the seed to the parent, in order
-  std::vector<TriedIdea> tried_here;       // already tried from this parent
+  std::vector<std::string> lineage;        // from the seed to the parent, DescribeTried of each
+  std::size_t lineage_older = 0;           // steps before those, left out
+  std::vector<TriedIdea> tried_here;       // already tried from this parent, the newest last
+  std::size_t tried_here_older = 0;        // tried before those, left out
   std::vector<TriedIdea> tried_elsewhere;  // from other kernels of the run
   std::vector<Change> ties;                // kernels as fast as the parent, fastest first
   std::vector<Change> changes;             // other kernels of these ideas, the most telling first

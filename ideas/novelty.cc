@@ -99,8 +99,12 @@ double Similarity(const Sketch& a, const Sketch& b) {
   return static_cast<double>(equal) / kSketchSize;
 }
 
-bool NearDuplicate(const Idea& a, const Idea& b) {
-  return SameIdea(a, b) || Similarity(SketchOf(a), SketchOf(b)) >= kNearDuplicate;
+Gist GistOf(const Idea& idea) { return {idea.title, NormalisedTitle(idea.title), SketchOf(idea)}; }
+
+bool NearDuplicate(const Gist& a, const Gist& b) {
+  return a.normalised == b.normalised || Similarity(a.sketch, b.sketch) >= kNearDuplicate;
 }
+
+bool NearDuplicate(const Idea& a, const Idea& b) { return NearDuplicate(GistOf(a), GistOf(b)); }
 
 }  // namespace grove::ideas

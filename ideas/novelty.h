@@ -29,7 +29,15 @@ double Similarity(const Sketch& a, const Sketch& b);
 // (tests/data/ideas/pairs.json): the best separation of those with the smallest harm, since an idea
 // that is wrongly refused is lost while one that is wrongly kept costs some tokens.
 inline constexpr double kNearDuplicate = 0.45;
+// What two ideas are compared by, so that one that is compared again and again is read once.
+struct Gist {
+  std::string title;       // as written
+  std::string normalised;  // NormalisedTitle of it
+  Sketch sketch;
+};
+Gist GistOf(const Idea& idea);
 // Equal titles (SameIdea), or similar by kNearDuplicate.
+bool NearDuplicate(const Gist& a, const Gist& b);
 bool NearDuplicate(const Idea& a, const Idea& b);
 
 }  // namespace grove::ideas

@@ -350,6 +350,20 @@ std::optional<CallRow> FindCallRow(Connection& c, CallId id) {
   return LoadCall(row);
 }
 
+// By the index of the keys, which begins with the role.
+std::vector<CallRow> CallRowsOf(Connection& c, int round) {
+  static const std::string sql = std::string("SELECT ") + kCallColumns +
+                                 " FROM calls WHERE role = ? AND round_number = ? "
+                                 "ORDER BY parent_place, idea_number, branch, turn";
+  std::vector<CallRow> calls;
+  for (const llm::Role role :
+       {llm::Role::kIdea, llm::Role::kCode, llm::Role::kRepair, llm::Role::kAdviser}) {
+    Query rows(c, sql, role, round);
+    while (rows.Step()) calls.push_back(LoadCall(rows));
+  }
+  return calls;
+}
+
 std::optional<llm::Reply> ReplyByKey(Connection& c, const CallKey& key) {
   const auto row = FindCallRow(c, key);
   if (!row || row->status != CallStatus::kAnswered) return std::nullopt;

@@ -276,6 +276,7 @@ void LoadMeasured(Connection& connection, RunData& data);
 // Model calls; none when there is no such row, and none for a reply that is not there yet. Throw.
 std::optional<CallRow> FindCallRow(Connection& connection, const CallKey& key);
 std::optional<CallRow> FindCallRow(Connection& connection, CallId id);
+std::vector<CallRow> CallRowsOf(Connection& connection, int round);
 std::optional<llm::Reply> ReplyByKey(Connection& connection, const CallKey& key);
 std::optional<llm::Reply> ReplyByRequest(Connection& connection, const Hash& request, int skip);
 

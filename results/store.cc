@@ -22,6 +22,9 @@ constexpr std::size_t kNameLimit = 100;
 // Pages of the WAL (4 KiB each) before they go into the file. Most of a run's pages are written
 // again and again (the ends of its tables and indexes): the more wait, the fewer are copied.
 constexpr int kCheckpointPages = 4000;
+// Texts are found by their hashes, so a transition may touch any page of that index: it stays in
+// memory in runs of a hundred thousand texts.
+constexpr int kCacheKib = 16 << 10;
 
 // Room for the numbers of a round and the branches of an idea in an id.
 constexpr std::int64_t kNumbers = 1 << 16;
@@ -56,6 +59,10 @@ void Configure(SQLite::Database& database, const StoreOptions& options) {
   database.exec(options.survive_power_loss ? "PRAGMA synchronous = FULL"
                                            : "PRAGMA synchronous = NORMAL");
   database.exec(fmt::format("PRAGMA wal_autocheckpoint = {}", kCheckpointPages));
+  database.exec(fmt::format("PRAGMA cache_size = -{}", kCacheKib));
+  // Nothing in a run is secret from who reads the file; some systems' SQLite overwrites all that it
+  // frees.
+  database.exec("PRAGMA secure_delete = OFF");
   database.exec("PRAGMA foreign_keys = ON");
   database.exec("PRAGMA trusted_schema = OFF");
 }
@@ -466,6 +473,14 @@ Result<std::vector<IdeaId>> Store::RecordIdeas(RoundId round, CandidateId parent
   });
 }
 
+Status Store::LinkIdeas(std::span<const IdeaId> ideas, CallId call) {
+  return impl_->Join([&](Connection& c) {
+    for (const IdeaId idea : ideas) {
+      Query(c, "UPDATE ideas SET call = ? WHERE id = ? AND call IS NULL", call, idea).Run();
+    }
+  });
+}
+
 Result<std::vector<CandidateId>> Store::RequestCandidates(IdeaId idea, int first, int count) {
   return impl_->Join([&](Connection& c) {
     if (first < 1 || count < 1 || first + count > kBranches) {
@@ -703,6 +718,10 @@ Status Store::FailCall(CallId call, std::string_view error, std::span<const Amou
 
 Result<std::optional<llm::Reply>> Store::FindReply(const CallKey& key) {
   return impl_->writer.Read([&](Connection& c) { return ReplyByKey(c, key); });
+}
+
+Result<std::vector<CallRow>> Store::CallsOf(int round) {
+  return impl_->writer.Read([&](Connection& c) { return CallRowsOf(c, round); });
 }
 
 Result<bool> Store::HasReplies() {

@@ -14,11 +14,12 @@
 //
 // Shared transactions (StoreOptions::linger). What leaves the process, or allows something to leave
 // it, is on the disk before the function returns: BeginCall, RenewCall, FailCall, Reserve, and all
-// that is not named here. What only keeps what came (AnswerCall, RecordIdeas, RequestCandidates,
-// ReceiveProgram, RecordAttempt, RecordVerdict, MoveVerdict, Book, SettleAll, LimitStates) may wait
-// for it, at most the linger. The order is kept, so nothing is there without what it was made of,
-// and a kill leaves the run as it was at most a linger before; what a search did since then it does
-// again, and a reply of that moment is asked for and paid again, like one that was on its way.
+// that is not named here. What only keeps what came (AnswerCall, RecordIdeas, LinkIdeas,
+// RequestCandidates, ReceiveProgram, RecordAttempt, RecordVerdict, MoveVerdict, Book, SettleAll,
+// LimitStates) may wait for it, at most the linger. The order is kept, so nothing is there without
+// what it was made of, and a kill leaves the run as it was at most a linger before; what a search
+// did since then it does again, and a reply of that moment is asked for and paid again, like one
+// that was on its way.
 //
 // Errors. kResource (disk full, read-only folder, quota): nothing of the transition is stored, the
 // run is as it was; with a linger, nothing can be stored until the run is opened again.
@@ -170,6 +171,9 @@ class Store {
   // the ids of a run do not depend on what arrived first and are sorted as the names are.
   Result<std::vector<IdeaId>> RecordIdeas(RoundId round, CandidateId parent, CallId call,
                                           std::span<const IdeaDraft> ideas);
+  // Names the call that an idea came from, where none is named yet: ideas are stored while their
+  // reply comes in, before there is one.
+  Status LinkIdeas(std::span<const IdeaId> ideas, CallId call);
   // Branches first .. first + count - 1 of an idea; first >= 1. Ids in their order.
   Result<std::vector<CandidateId>> RequestCandidates(IdeaId idea, int first, int count);
   Result<CandidateId> RequestCandidate(IdeaId idea, int branch);
@@ -220,6 +224,8 @@ class Store {
   Status FailCall(CallId call, std::string_view error, std::span<const Amount> cost = {});
   // The stored answer; none when the call is unknown, pending or failed.
   Result<std::optional<llm::Reply>> FindReply(const CallKey& key);
+  // The calls of a round (its index), by role and then in the order of their keys.
+  Result<std::vector<CallRow>> CallsOf(int round);
   // Whether any call was answered.
   Result<bool> HasReplies();
   // The oldest answer to exactly this request, `skip` such answers passed over: offline replay.

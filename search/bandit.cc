@@ -8,7 +8,8 @@
 #include <map>
 #include <numbers>
 #include <optional>
-#include <tuple>
+#include <set>
+#include <utility>
 
 #include "base/hash.h"
 
@@ -57,40 +58,29 @@ double Draw(std::uint64_t seed, std::string_view key, std::uint64_t salt) {
   return static_cast<double>(Mix(state ^ Mix(salt)) >> 11U) * 0x1p-53;
 }
 
-std::vector<ArmRecord> RecordsOf(const results::RunData& data, llm::Role role,
-                                 std::span<const std::string> models, int round) {
-  std::vector<ArmRecord> records(models.size());
-  std::map<std::string_view, ArmRecord*> by_name;
-  for (std::size_t i = 0; i < models.size(); ++i) {
-    records[i].model = models[i];
-    by_name[models[i]] = &records[i];
-  }
+void AddRound(const RoundResults& round, const results::RunData& data, llm::Role role,
+              std::span<ArmRecord> records) {
   const auto arm = [&](std::string_view name) -> ArmRecord* {
-    const auto it = by_name.find(name);
-    return it == by_name.end() ? nullptr : it->second;
+    const auto at = std::find_if(records.begin(), records.end(),
+                                 [&](const ArmRecord& record) { return record.model == name; });
+    return at != records.end() ? &*at : nullptr;
   };
   // Calls by what they were for; of a candidate's repairs all are credited.
-  using Place = std::tuple<int, int, int>;  // round, idea, branch
-  std::map<Place, std::vector<ArmRecord*>> writers;
+  using Place = std::pair<int, int>;  // idea, branch
+  std::map<Place, std::set<ArmRecord*>> writers;
   std::map<std::int64_t, ArmRecord*> by_call;
-  for (const results::CallRow& call : data.calls) {
-    if (call.key.role != role || call.key.round >= round ||
-        call.status != results::CallStatus::kAnswered) {
-      continue;
-    }
+  for (const results::CallRow& call : round.calls) {
+    if (call.key.role != role || call.status != results::CallStatus::kAnswered) continue;
     ArmRecord* record = arm(call.model);
     if (record == nullptr) continue;
     ++record->calls;
     record->tokens += call.usage.total().value;
     by_call[call.id.value] = record;
-    writers[{call.key.round, call.key.idea, call.key.branch}].push_back(record);
+    writers[{call.key.idea, call.key.branch}].insert(record);
   }
-  for (const results::CandidateRow& candidate : data.candidates) {
-    const results::RoundRow* made = candidate.round ? data.Find(candidate.round) : nullptr;
+  for (const results::CandidateRow& candidate : round.candidates) {
     const results::IdeaRow* idea = data.Find(candidate.idea);
-    if (made == nullptr || made->index >= round || idea == nullptr || !candidate.evaluation) {
-      continue;
-    }
+    if (idea == nullptr || !candidate.evaluation) continue;
     double gain = 0;
     if (const results::CandidateRow* parent = data.Find(candidate.parent)) {
       if (const auto ratio = results::SpeedUp(*parent, candidate)) {
@@ -107,14 +97,10 @@ std::vector<ArmRecord> RecordsOf(const results::RunData& data, llm::Role role,
       if (it != by_call.end()) credit(it->second);
       continue;
     }
-    const auto it = writers.find({made->index, idea->number, candidate.branch});
+    const auto it = writers.find({idea->number, candidate.branch});
     if (it == writers.end()) continue;
-    std::vector<ArmRecord*> unique = it->second;
-    std::sort(unique.begin(), unique.end());
-    unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
-    for (ArmRecord* record : unique) credit(record);
+    for (ArmRecord* record : it->second) credit(record);
   }
-  return records;
 }
 
 std::size_t ChooseByWeight(std::span<const double> weights, std::uint64_t seed,
@@ -182,17 +168,19 @@ Bandit::Bandit(std::vector<llm::EnsembleMember> members, std::uint64_t seed) : s
       arms.labels.push_back(member.label);
       arms.weights.push_back(member.weight);
     }
-    arms.records[0].resize(arms.labels.size());
+    std::vector<ArmRecord>& records = arms.records[1];
+    for (const std::string& label : arms.labels) records.emplace_back().model = label;
+    arms.records[0] = records;
   }
 }
 
-void Bandit::Learn(const results::RunData& data, int round) {
+void Bandit::Learn(const RoundResults& round, const results::RunData& data) {
   const std::scoped_lock lock(mutex_);
   for (auto& [role, arms] : arms_) {
-    arms.records.clear();
-    for (const int before : {round - 1, round}) {
-      arms.records[before] = RecordsOf(data, role, arms.labels, before);
-    }
+    std::vector<ArmRecord> records = arms.records.rbegin()->second;
+    AddRound(round, data, role, records);
+    arms.records.erase(arms.records.begin(), std::prev(arms.records.end()));
+    arms.records[round.round + 1] = std::move(records);
   }
 }
 

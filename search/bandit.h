@@ -33,10 +33,16 @@ struct ArmRecord {
   double gain_squares = 0;
 };
 
-// One record per name in `models`, in that order, over the rounds before `round`. A call counts for
-// the model that it was sent to (CallRow::model).
-std::vector<ArmRecord> RecordsOf(const results::RunData& data, llm::Role role,
-                                 std::span<const std::string> models, int round);
+// What a finished round says of the models in one role.
+struct RoundResults {
+  int round = 0;                                      // index
+  std::span<const results::CallRow> calls;            // its own
+  std::span<const results::CandidateRow> candidates;  // its own
+};
+// Adds it to the models' records. A call counts for the model that it was sent to (CallRow::model).
+// `data` has the ideas and the parents.
+void AddRound(const RoundResults& round, const results::RunData& data, llm::Role role,
+              std::span<ArmRecord> records);
 
 // A number in [0, 1) that depends on nothing but seed, key (results::ToString of a CallKey) and
 // salt.
@@ -62,8 +68,8 @@ class Bandit final : public llm::Ensemble {
  public:
   // REQUIRES: every role has a member that takes it.
   Bandit(std::vector<llm::EnsembleMember> members, std::uint64_t seed);
-  // Before round `round` starts: what the rounds before it say. REQUIRES: they are finished.
-  void Learn(const results::RunData& data, int round);
+  // What a round says, when it is finished; rounds in their order.
+  void Learn(const RoundResults& round, const results::RunData& data);
   std::string Choose(llm::Role role, std::string_view key) override;
   // Nothing: what it knows comes from the store.
   void Told(std::string_view, llm::Role, std::string_view, const llm::Outcome&) override {}

@@ -150,4 +150,13 @@ results::PromotionRow ToRow(const eval::Promotion& promotion, CandidateId challe
   return row;
 }
 
+ideas::Idea IdeaOf(const results::IdeaRow& row) {
+  ideas::Idea idea;
+  idea.title = row.title;
+  idea.category = ideas::NearestCategory(row.category);
+  idea.rationale = row.rationale;
+  if (row.expected_gain) idea.expected_gain = *row.expected_gain;
+  return idea;
+}
+
 }  // namespace grove::search

@@ -1,8 +1,9 @@
-// From what eval/ returns to what results/ stores.
+// Between the plain structs of eval/ and ideas/ and the rows of results/.
 #pragma once
 
 #include "eval/evaluator.h"
 #include "eval/promotion.h"
+#include "ideas/idea.h"
 #include "results/rows.h"
 
 namespace grove::search {
@@ -11,5 +12,8 @@ results::EvaluationRow ToRow(const eval::Evaluation& evaluation);
 
 results::PromotionRow ToRow(const eval::Promotion& promotion, CandidateId challenger,
                             CandidateId incumbent);
+
+// The idea that a row holds.
+ideas::Idea IdeaOf(const results::IdeaRow& row);
 
 }  // namespace grove::search

@@ -6,28 +6,29 @@
 
 namespace grove::search {
 
-IdeaIntake::IdeaIntake(const std::vector<ideas::Idea>& tried, std::size_t wanted, std::size_t most,
+IdeaIntake::IdeaIntake(std::vector<const ideas::Gist*> tried, std::size_t wanted, std::size_t most,
                        Same same)
-    : wanted_(wanted), most_(most), same_(std::move(same)) {
-  for (const ideas::Idea& idea : tried) known_.push_back({idea, ideas::SketchOf(idea)});
-}
+    : wanted_(wanted), most_(most), same_(std::move(same)), tried_(std::move(tried)) {}
 
 IdeaIntake::Decision IdeaIntake::Offer(const ideas::Idea& idea) {
-  const auto same = [&](const ideas::Idea& other) { return ideas::SameIdea(idea, other); };
-  if (std::any_of(decided_.begin(), decided_.end(), same)) return Decision::kSeen;
+  const std::string normalised = ideas::NormalisedTitle(idea.title);
+  if (std::find(decided_.begin(), decided_.end(), normalised) != decided_.end()) {
+    return Decision::kSeen;
+  }
   if (full()) return Decision::kFull;
-  decided_.push_back(idea);
-  Known known{idea, ideas::SketchOf(idea)};
-  for (const Known& other : known_) {
-    if (same(other.idea) ||
-        ideas::Similarity(known.sketch, other.sketch) >= ideas::kNearDuplicate) {
-      refusals_.push_back(fmt::format(
-          "\"{}\" is nearly the same as \"{}\", which {}", idea.title, other.idea.title,
-          std::any_of(taken_.begin(), taken_.end(),
-                      [&](const ideas::Idea& taken) { return ideas::SameIdea(taken, other.idea); })
-              ? "is already among the ideas of this round"
-              : "was tried from this kernel"));
-      return Decision::kClash;
+  decided_.push_back(normalised);
+  ideas::Gist gist = ideas::GistOf(idea);
+  const auto clash = [&](const ideas::Gist& with, std::string_view which) {
+    refusals_.push_back(fmt::format("\"{}\" is nearly the same as \"{}\", which {}", idea.title,
+                                    with.title, which));
+    return Decision::kClash;
+  };
+  for (const ideas::Gist* other : tried_) {
+    if (ideas::NearDuplicate(gist, *other)) return clash(*other, "was tried from this kernel");
+  }
+  for (const ideas::Gist& other : gists_) {
+    if (ideas::NearDuplicate(gist, other)) {
+      return clash(other, "is already among the ideas of this round");
     }
   }
   if (same_) {
@@ -44,7 +45,7 @@ IdeaIntake::Decision IdeaIntake::Offer(const ideas::Idea& idea) {
   }
   ++counts_[idea.category];
   taken_.push_back(idea);
-  known_.push_back(std::move(known));
+  gists_.push_back(std::move(gist));
   return Decision::kTaken;
 }
 
@@ -53,8 +54,8 @@ void IdeaIntake::Replace(const ideas::Idea& stored) {
   --counts_[taken_.back().category];
   ++counts_[stored.category];
   taken_.back() = stored;
-  known_.back() = {stored, ideas::SketchOf(stored)};
-  decided_.push_back(stored);
+  gists_.back() = ideas::GistOf(stored);
+  decided_.push_back(gists_.back().normalised);
 }
 
 std::size_t MostOfCategory(std::size_t wanted, int place) {

@@ -18,8 +18,9 @@ class IdeaIntake {
   // Why an idea would make what another kernel is or becomes, to go behind its title in a refusal;
   // empty = it would not.
   using Same = std::function<std::string(const ideas::Idea&)>;
-  // `tried`: from this parent in earlier rounds. `wanted`: to take in all. `most`: of one category.
-  IdeaIntake(const std::vector<ideas::Idea>& tried, std::size_t wanted, std::size_t most,
+  // `tried`: from this parent in earlier rounds; borrowed. `wanted`: to take in all. `most`: of one
+  // category.
+  IdeaIntake(std::vector<const ideas::Gist*> tried, std::size_t wanted, std::size_t most,
              Same same = {});
 
   enum class Decision {
@@ -40,14 +41,12 @@ class IdeaIntake {
   const std::vector<std::string>& refusals() const { return refusals_; }
 
  private:
-  struct Known {
-    ideas::Idea idea;
-    ideas::Sketch sketch;
-  };
   std::size_t wanted_, most_;
   Same same_;
-  std::vector<Known> known_;  // tried and taken
-  std::vector<ideas::Idea> taken_, decided_;
+  const std::vector<const ideas::Gist*> tried_;
+  std::vector<ideas::Idea> taken_;
+  std::vector<ideas::Gist> gists_;    // of those taken
+  std::vector<std::string> decided_;  // normalised titles
   std::map<ideas::Category, std::size_t> counts_;
   std::vector<std::string> refusals_;
 };

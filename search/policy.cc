@@ -7,6 +7,7 @@
 
 #include "base/suggest.h"
 #include "results/format.h"
+#include "search/makeup.h"
 #include "search/selection.h"
 
 namespace grove::search {
@@ -89,9 +90,10 @@ class Islands : public Policy {
     const auto worst = std::max_element(heads.begin(), heads.end(), slower);
     const auto best = std::min_element(heads.begin(), heads.end(), slower);
     if (IsTie(**worst, **best)) return;
+    Makeups makeup_of(data);
     for (const CandidateRow* kernel : ordered) {
       const bool of_best = kernel->parent == (*best)->parent || kernel->id == (*best)->parent;
-      if (!of_best || MakeupOf(data, *kernel) == MakeupOf(data, **best)) continue;
+      if (!of_best || makeup_of.Of(*kernel) == makeup_of.Of(**best)) continue;
       if (std::find(heads.begin(), heads.end(), kernel) != heads.end()) continue;
       if (!(*results::ScoreOf(*kernel) < *results::ScoreOf(**worst))) return;
       const auto island = static_cast<std::size_t>(worst - heads.begin());
@@ -104,15 +106,16 @@ class Islands : public Policy {
 
   // Islands that nobody lives on yet.
   void Found(const RunData& data, const Kernels& ordered, Choice& choice) const {
-    std::vector<std::set<std::string>> makeups;
+    Makeups makeup_of(data);
+    std::vector<Makeup> makeups;
     for (const FrontierEntry& entry : choice.frontier) {
-      makeups.push_back(MakeupOf(data, *data.Find(entry.candidate)));
+      makeups.push_back(makeup_of.Of(*data.Find(entry.candidate)));
     }
     for (const CandidateRow* kernel : ordered) {
       if (static_cast<int>(choice.frontier.size()) == islands_) break;
-      auto makeup = MakeupOf(data, *kernel);
+      const Makeup& makeup = makeup_of.Of(*kernel);
       if (std::find(makeups.begin(), makeups.end(), makeup) != makeups.end()) continue;
-      makeups.push_back(std::move(makeup));
+      makeups.push_back(makeup);
       choice.frontier.push_back(
           {kernel->id, FrontierKind::kFastest,
            fmt::format("founds island {}: {}", choice.frontier.size() + 1, Time(*kernel))});
@@ -149,9 +152,14 @@ class Puct : public Policy {
       const double speed = best / results::ScoreOf(*ordered[rank])->count();
       nodes[ordered[rank]->id].prior = static_cast<double>(ordered.size() - rank);
       total += static_cast<double>(ordered.size() - rank);
-      for (const CandidateRow* at : LineageOf(data, *ordered[rank])) {
-        nodes[at->id].value = std::max(nodes[at->id].value, speed);
-      }
+      nodes[ordered[rank]->id].value = speed;
+    }
+    // What came of a kernel is younger than it.
+    for (auto row = all.rbegin(); row != all.rend(); ++row) {
+      const auto node = nodes.find((*row)->id);
+      if (node == nodes.end() || !(*row)->parent) continue;
+      double& value = nodes[(*row)->parent].value;
+      value = std::max(value, node->second.value);
     }
     int visits = 0;
     for (const FrontierRow& row : data.frontier) {
@@ -162,7 +170,8 @@ class Puct : public Policy {
       for (const CandidateRow* at : LineageOf(data, *kernel)) ++nodes[at->id].visits;
     }
 
-    std::vector<std::set<std::string>> makeups;
+    Makeups makeup_of(data);
+    std::vector<Makeup> makeups;
     while (static_cast<int>(choice.frontier.size()) < size_) {
       const CandidateRow* chosen = nullptr;
       double most = -1;
@@ -173,7 +182,7 @@ class Puct : public Policy {
                              static_cast<double>(ordered.size()) / 2 * std::sqrt(1.0 + visits) /
                              (1.0 + node.visits);
         if (node.value + bonus <= most) continue;
-        const auto makeup = MakeupOf(data, *kernel);
+        const Makeup& makeup = makeup_of.Of(*kernel);
         if (std::find(makeups.begin(), makeups.end(), makeup) != makeups.end()) continue;
         most = node.value + bonus;
         chosen = kernel;
@@ -181,7 +190,7 @@ class Puct : public Policy {
       if (chosen == nullptr) break;
       Node& node = nodes[chosen->id];
       node.taken = true;
-      makeups.push_back(MakeupOf(data, *chosen));
+      makeups.push_back(makeup_of.Of(*chosen));
       choice.frontier.push_back(
           {chosen->id, FrontierKind::kFastest,
            fmt::format("puct {:.2f}: {:.0f}% of the best speed came of it, tried {} times", most,

@@ -126,12 +126,16 @@ std::string Exactly(const std::vector<Group>& groups, const CandidateRow* winner
 }  // namespace
 
 std::optional<Portfolio> PlanPortfolio(const RunData& data) {
+  const auto counts = [](const CaseRow& row) {
+    return row.role == "scored" || row.role == "extra";
+  };
+  if (std::count_if(data.cases.begin(), data.cases.end(), counts) < 2) return std::nullopt;
   const CandidateRow* best = data.Best();
   if (best == nullptr) return std::nullopt;
   std::vector<Group> groups;
   std::size_t scored = 0;
   for (const CaseRow& row : data.cases) {
-    if (row.role != "scored" && row.role != "extra") continue;
+    if (!counts(row)) continue;
     if (TimeOn(*best, row.name) == nullptr) continue;
     ++scored;
     const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
@@ -260,7 +264,7 @@ Result<bool> AddPortfolio(const PortfolioParts& with, RoundId round, int number,
   draft.expected_gain = portfolio->gain;
   draft.number = number;
   draft.ordinal = kOrdinal;
-  auto idea = tree.AddIdea(round, portfolio->parts.back().kernel->id, CallId(), draft);
+  auto idea = tree.AddIdea(round, portfolio->parts.back().kernel->id, draft);
   if (!idea) return Failure(std::move(idea.error()));
   const auto asked = tree.Request(*idea, 1);
   if (!asked) return Failure(asked.error());

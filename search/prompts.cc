@@ -13,6 +13,7 @@
 #include "ideas/idea_prompt.h"
 #include "results/tree.h"
 #include "search/changes.h"
+#include "search/convert.h"
 #include "search/describe.h"
 #include "search/stagnation.h"
 
@@ -89,15 +90,6 @@ ideas::TaskFacts TaskFactsOf(const seeds::Task& task) {
 
 }  // namespace
 
-ideas::Idea IdeaOf(const IdeaRow& row) {
-  ideas::Idea idea;
-  idea.title = row.title;
-  idea.category = ideas::NearestCategory(row.category);
-  idea.rationale = row.rationale;
-  if (row.expected_gain) idea.expected_gain = *row.expected_gain;
-  return idea;
-}
-
 TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
   TriedIdea tried;
   tried.title = idea.title;
@@ -105,8 +97,7 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
   const auto siblings = tree.SiblingsOf(idea.id);
   const results::IdeaCredit credit = results::CreditOf(siblings);
   const CandidateRow* parent = tree.data().Find(idea.parent);
-  const int duplicates = results::DuplicatesOf(siblings);
-  tried.tries = credit.evaluated - duplicates;
+  tried.tries = credit.tries();
   tried.compiled = credit.compiled;
   tried.correct = credit.correct;
   if (credit.best != nullptr && parent != nullptr) {
@@ -127,8 +118,8 @@ TriedIdea OutcomeOf(const RunTree& tree, const IdeaRow& idea) {
     if (!line.empty()) tried.implementations.push_back(std::move(line));
   }
   if (!tried.gain) {
-    tried.outcome = duplicates > 0 && tried.tries == 0 ? TriedIdea::Outcome::kDuplicate
-                                                       : TriedIdea::Outcome::kFailed;
+    tried.outcome = credit.duplicates > 0 && tried.tries == 0 ? TriedIdea::Outcome::kDuplicate
+                                                              : TriedIdea::Outcome::kFailed;
     return tried;
   }
   tried.best = DescribeBest(*credit.best);
@@ -181,17 +172,23 @@ Result<ParentFacts> Prompts::Describe(const RunTree& tree, const CandidateRow& p
   facts.kernel = std::move(*kernel);
   facts.kernel.what_counts = WhatCounts(parent);
   const results::RunData& data = tree.data();
+  std::size_t size = 0;
   for (const CandidateRow* step = &parent; step->idea; step = data.Find(step->parent)) {
-    TriedIdea tried = OutcomeOf(tree, *data.Find(step->idea));
-    // Of this very step, not of the best of its siblings; and what became of those does not matter
-    // any more.
+    if (size > ideas::PromptBudget().lineage) {
+      ++facts.lineage_older;
+      continue;
+    }
+    const IdeaRow& idea = *data.Find(step->idea);
+    // Of this very step, not of the best of its siblings: what became of those does not matter any
+    // more.
+    TriedIdea tried;
+    tried.title = idea.title;
+    tried.category = ideas::NearestCategory(idea.category);
     tried.gain = results::SpeedUp(*data.Find(step->parent), *step);
+    tried.outcome = tried.gain ? OutcomeOf(*tried.gain) : TriedIdea::Outcome::kFailed;
     tried.note = DescribeBest(*step);
-    tried.best.clear();
-    tried.implementations.clear();
-    tried.tries = 0;
-    if (tried.gain) tried.outcome = OutcomeOf(*tried.gain);
-    facts.lineage.push_back(std::move(tried));
+    facts.lineage.push_back(ideas::DescribeTried(tried));
+    size += facts.lineage.back().size();
   }
   std::reverse(facts.lineage.begin(), facts.lineage.end());
   return facts;
@@ -204,14 +201,24 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
   context.device = device_;
   context.parent = parent.kernel;
   context.lineage = parent.lineage;
+  context.lineage_older = parent.lineage_older;
   const results::RunData& data = tree.data();
   // Ideas of this round are not known to it, whenever it is run: a resumed round asks the same.
   const auto before = [&](const IdeaRow& idea) {
     return data.Find(idea.round)->index < question.round;
   };
-  for (const IdeaRow* idea : tree.IdeasFrom(parent.id)) {
-    if (before(*idea)) context.tried_here.push_back(OutcomeOf(tree, *idea));
+  const auto ideas_here = tree.IdeasFrom(parent.id);
+  std::size_t size = 0;
+  for (auto idea = ideas_here.rbegin(); idea != ideas_here.rend(); ++idea) {
+    if (!before(**idea) || !tree.WasTried(**idea)) continue;
+    if (size > context.budget.tried_here) {
+      ++context.tried_here_older;
+      continue;
+    }
+    context.tried_here.push_back(OutcomeOf(tree, **idea));
+    size += ideas::LeastSize(context.tried_here.back());
   }
+  std::reverse(context.tried_here.begin(), context.tried_here.end());
   std::set<IdeaId> lineage;  // shown already
   for (const CandidateRow* step = data.Find(parent.id); step->idea;
        step = data.Find(step->parent)) {
@@ -220,6 +227,7 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
   for (auto idea = data.ideas.rbegin(); idea != data.ideas.rend(); ++idea) {
     if (context.tried_elsewhere.size() == kElsewhere) break;
     if (idea->parent == parent.id || !before(*idea) || lineage.contains(idea->id)) continue;
+    if (!tree.WasTried(*idea)) continue;
     TriedIdea tried = OutcomeOf(tree, *idea);
     if (const CandidateRow* from = data.Find(idea->parent)) tried.from = NameAndTime(*from);
     const CandidateRow* best = results::CreditOf(tree.SiblingsOf(idea->id)).best;
@@ -254,6 +262,7 @@ codegen::ImplementContext Prompts::Implementation(const ParentFacts& parent, con
   context.device = device_;
   context.parent = parent.kernel;
   context.lineage = parent.lineage;
+  context.lineage_older = parent.lineage_older;
   context.idea = IdeaOf(idea);
   context.named = named;
   context.hints = hints;

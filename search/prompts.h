@@ -26,7 +26,8 @@ struct ParentFacts {
   CandidateId id;
   std::string name;
   ideas::KernelFacts kernel;
-  std::vector<ideas::TriedIdea> lineage;  // from the seed to the parent
+  std::vector<std::string> lineage;  // from the seed to the parent, ideas::DescribeTried of each
+  std::size_t lineage_older = 0;     // steps before those, for which no prompt has room
 };
 
 // What an idea request depends on beside the parent.
@@ -81,8 +82,6 @@ class Prompts {
   const codegen::ProgramPages pages_;
 };
 
-// The idea that a row holds.
-ideas::Idea IdeaOf(const results::IdeaRow& row);
 // What came of an idea, from its candidates. REQUIRES: as Prompts::Describe.
 ideas::TriedIdea OutcomeOf(const RunTree& tree, const results::IdeaRow& idea);
 

@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -143,8 +142,9 @@ struct Round::Impl {
 
   // --- ideas -----------------------------------------------------------------------------------
 
-  // Takes the new ones of `offered` and starts their implementations.
-  Status Take(int place, IdeaIntake& intake, const std::vector<ideas::Idea>& offered, CallId call) {
+  // Takes the new ones of `offered`, adds them to `taken` and starts their implementations.
+  Status Take(int place, IdeaIntake& intake, const std::vector<ideas::Idea>& offered,
+              std::vector<IdeaId>& taken) {
     for (const ideas::Idea& idea : offered) {
       if (halted()) return Fail(ErrorCode::kCancelled, "interrupted");
       if (intake.Offer(idea) != IdeaIntake::Decision::kTaken) continue;
@@ -156,8 +156,9 @@ struct Round::Impl {
       draft.ordinal = static_cast<int>(intake.taken().size());
       draft.number = (place - 1) * parts.config.ideas + draft.ordinal;
       const ParentFacts& parent = parents[static_cast<std::size_t>(place - 1)];
-      auto row = parts.tree.AddIdea(round, parent.id, call, draft);
+      auto row = parts.tree.AddIdea(round, parent.id, draft);
       if (!row) return Failure(std::move(row.error()));
+      taken.push_back(row->id);
       intake.Replace(IdeaOf(*row));
       parts.observer.Line(fmt::format("  {} from {}: {} [{}]", row->name, parent.name,
                                       FirstLine(row->title, 100), row->category));
@@ -186,21 +187,21 @@ struct Round::Impl {
       return fmt::format("makes of {} what {} is already: the same ideas in another order",
                          parent.name, made->name);
     }
-    std::set<std::string> makeup = MakeupOf(data, *data.Find(parent.id));
-    if (!makeup.insert(ideas::NormalisedTitle(title)).second) return "";
+    Makeup makeup = parts.tree.MakeupOf(*data.Find(parent.id));
+    if (!Add(makeup, ideas::TitleKey(title))) return "";
     for (int other = 1; other < place; ++other) {
       const ParentFacts& rival = parents[static_cast<std::size_t>(other - 1)];
-      const std::set<std::string> theirs = MakeupOf(data, *data.Find(rival.id));
+      const Makeup& theirs = parts.tree.MakeupOf(*data.Find(rival.id));
       if (theirs.size() + 1 != makeup.size() ||
           !std::includes(makeup.begin(), makeup.end(), theirs.begin(), theirs.end()) ||
           StoodBefore(data, parent.id, rival.id)) {
         continue;
       }
-      const auto missing = std::find_if(makeup.begin(), makeup.end(),
-                                        [&](const auto& one) { return !theirs.contains(one); });
+      const auto missing = std::mismatch(theirs.begin(), theirs.end(), makeup.begin()).second;
       const auto from = parts.tree.IdeasFrom(rival.id);
       const bool tried = std::any_of(from.begin(), from.end(), [&](const IdeaRow* idea) {
-        return idea->round != round && ideas::NormalisedTitle(idea->title) == *missing;
+        return idea->round != round && parts.tree.WasTried(*idea) &&
+               ideas::TitleKey(idea->title) == *missing;
       });
       if (!tried) {
         return fmt::format("makes of {} what {} may become: the same ideas in another order",
@@ -221,16 +222,14 @@ struct Round::Impl {
 
   Status Ideate(int place) {
     const ParentFacts& parent = parents[static_cast<std::size_t>(place - 1)];
-    std::vector<ideas::Idea> tried;
+    std::vector<const ideas::Gist*> tried;
     {
       const auto lock = parts.tree.Lock();
-      for (const IdeaRow* idea : parts.tree.IdeasFrom(parent.id)) {
-        if (idea->round != round) tried.push_back(IdeaOf(*idea));
-      }
+      tried = parts.tree.GistsFrom(parent.id, round);
     }
     const auto wanted = static_cast<std::size_t>(parts.config.ideas);
     const std::size_t most = MostOfCategory(wanted, place);
-    IdeaIntake intake(tried, wanted, most,
+    IdeaIntake intake(std::move(tried), wanted, most,
                       [&](const ideas::Idea& idea) { return MadeElsewhere(place, idea.title); });
     for (int turn = 0; turn < kIdeaTurns; ++turn) {
       IdeaQuestion question;
@@ -251,12 +250,13 @@ struct Round::Impl {
       if (!request) return Failure(std::move(request.error()));
       // Ideas are taken as soon as the reply holds them whole. An error waits until the call ends.
       Status taken;
+      std::vector<IdeaId> of_this;
       std::size_t seen = 0;
       request->on_text = [&](std::string_view so_far) {
         const bool whole = so_far.find('}', std::min(seen, so_far.size())) != so_far.npos;
         seen = so_far.size();
         if (!whole || !taken) return;
-        taken = Take(place, intake, WholeIdeas(so_far, wanted + kSpareIdeas), CallId());
+        taken = Take(place, intake, WholeIdeas(so_far, wanted + kSpareIdeas), of_this);
       };
       results::CallKey key;
       key.role = request->role;
@@ -277,14 +277,17 @@ struct Round::Impl {
       }
       if (!taken) return taken;
       auto parsed = ideas::ParseIdeas(answer->reply.text, wanted + kSpareIdeas);
+      if (parsed) {
+        taken = Take(place, intake, parsed->ideas, of_this);
+        if (!taken) return taken;
+      }
+      if (auto linked = parts.tree.Link(of_this, answer->call); !linked) return linked;
       if (!parsed) {
         const auto noted = parts.tree.store().AddEvent(
             "ideas", fmt::format("{}: {}", results::ToString(key), parsed.error().message));
         if (!noted) return noted;
         continue;
       }
-      taken = Take(place, intake, parsed->ideas, answer->call);
-      if (!taken) return taken;
       if (intake.full() || intake.refusals().empty()) break;
     }
     if (intake.taken().empty()) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ideas/idea.h"
+#include "search/convert.h"
 
 namespace grove::search {
 
@@ -30,10 +31,6 @@ Row& Insert(std::vector<Row>& rows, Row row) {
 template <typename Id>
 void InsertId(std::vector<Id>& ids, Id id) {
   ids.insert(std::upper_bound(ids.begin(), ids.end(), id), id);
-}
-
-std::uint64_t TitleHash(std::string_view title) {
-  return HashText(ideas::NormalisedTitle(title)).low;
 }
 
 void SetProgram(CandidateRow& row, const ProgramDraft& program) {
@@ -84,7 +81,7 @@ std::unique_ptr<RunTree> RunTree::From(results::Store& store, results::RunData d
   tree->data_ = std::move(data);
   for (const IdeaRow& idea : tree->data_.ideas) {
     tree->ideas_[idea.parent.value].push_back(idea.id);
-    tree->titles_[idea.id.value] = TitleHash(idea.title);
+    tree->AddMakeup(idea);
   }
   for (const CandidateRow& row : tree->data_.candidates) {
     tree->Index(row);
@@ -123,33 +120,30 @@ void RunTree::Rank(const CandidateRow& row) {
   if (!known || *score < *known || (*score == *known && row.id < best->id)) best_ = row.id;
 }
 
-// A sum, so that the order of the ideas does not matter; each counts once.
-std::optional<std::uint64_t> RunTree::MakeupOf(CandidateId parent, std::uint64_t title) const {
-  const auto base = makeups_.find(parent.value);
-  if (base == makeups_.end()) return std::nullopt;
-  for (const CandidateRow* at = data_.Find(parent); at != nullptr && at->idea;
-       at = data_.Find(at->parent)) {
-    if (titles_.at(at->idea.value) == title) return std::nullopt;
-  }
-  return base->second + title;
+const Makeup& RunTree::MakeupOf(const CandidateRow& kernel) const {
+  static const Makeup kNothing;
+  const auto found = makeups_.find(kernel.idea.value);
+  return found != makeups_.end() ? found->second : kNothing;
+}
+
+// REQUIRES: the parent's idea has one.
+void RunTree::AddMakeup(const IdeaRow& idea) {
+  const CandidateRow* parent = data_.Find(idea.parent);
+  Makeup makeup = parent != nullptr ? MakeupOf(*parent) : Makeup();
+  Add(makeup, ideas::TitleKey(idea.title));
+  makeups_[idea.id.value] = std::move(makeup);
 }
 
 void RunTree::Make(const CandidateRow& row) {
   if (!results::ScoreOf(row)) return;
-  std::uint64_t makeup = 0;
-  if (row.idea) {
-    const auto of = MakeupOf(row.parent, titles_.at(row.idea.value));
-    const auto parent = makeups_.find(row.parent.value);
-    if (!of && parent == makeups_.end()) return;
-    makeup = of ? *of : parent->second;
-  }
-  if (makeups_.emplace(row.id.value, makeup).second) InsertId(made_[makeup], row.id);
+  auto& same = made_[MakeupOf(row)];
+  if (std::find(same.begin(), same.end(), row.id) == same.end()) InsertId(same, row.id);
 }
 
 const CandidateRow* RunTree::MadeOf(CandidateId parent, std::string_view title) const {
-  const auto makeup = MakeupOf(parent, TitleHash(title));
-  if (!makeup) return nullptr;
-  const auto found = made_.find(*makeup);
+  Makeup makeup = MakeupOf(*data_.Find(parent));
+  if (!Add(makeup, ideas::TitleKey(title))) return nullptr;
+  const auto found = made_.find(makeup);
   if (found == made_.end() || found->second.empty()) return nullptr;
   return data_.Find(found->second.front());
 }
@@ -170,6 +164,24 @@ std::vector<const IdeaRow*> RunTree::IdeasFrom(CandidateId parent) const {
     for (const IdeaId id : found->second) rows.push_back(data_.Find(id));
   }
   return rows;
+}
+
+bool RunTree::WasTried(const IdeaRow& idea) const {
+  const auto siblings = SiblingsOf(idea.id);
+  return std::any_of(siblings.begin(), siblings.end(), [](const CandidateRow* row) {
+    return !row->evaluation || row->evaluation->verdict.kind != eval::VerdictKind::kInfrastructure;
+  });
+}
+
+std::vector<const ideas::Gist*> RunTree::GistsFrom(CandidateId parent, RoundId except) const {
+  std::vector<const ideas::Gist*> gists;
+  for (const IdeaRow* row : IdeasFrom(parent)) {
+    if (row->round == except || !WasTried(*row)) continue;
+    auto at = gists_.find(row->id.value);
+    if (at == gists_.end()) at = gists_.emplace(row->id.value, ideas::GistOf(IdeaOf(*row))).first;
+    gists.push_back(&at->second);
+  }
+  return gists;
 }
 
 Result<std::string> RunTree::Text(const Hash& hash) const {
@@ -267,9 +279,9 @@ Status RunTree::FinishRound(RoundId round, const std::vector<results::FrontierEn
   return {};
 }
 
-Result<IdeaRow> RunTree::AddIdea(RoundId round, CandidateId parent, CallId call,
+Result<IdeaRow> RunTree::AddIdea(RoundId round, CandidateId parent,
                                  const results::IdeaDraft& draft) {
-  auto ids = store_.RecordIdeas(round, parent, call, {&draft, 1});
+  auto ids = store_.RecordIdeas(round, parent, CallId(), {&draft, 1});
   if (!ids) return Failure(std::move(ids.error()));
   const auto lock = Lock();
   if (const IdeaRow* known = data_.Find(ids->front())) return *known;
@@ -284,10 +296,20 @@ Result<IdeaRow> RunTree::AddIdea(RoundId round, CandidateId parent, CallId call,
   row.category = draft.category;
   row.rationale = draft.rationale;
   row.expected_gain = draft.expected_gain;
-  row.call = call;
   InsertId(ideas_[parent.value], row.id);
-  titles_[row.id.value] = TitleHash(row.title);
+  AddMakeup(row);
   return Insert(data_.ideas, std::move(row));
+}
+
+Status RunTree::Link(std::span<const IdeaId> ideas, CallId call) {
+  if (ideas.empty()) return {};
+  if (auto linked = store_.LinkIdeas(ideas, call); !linked) return linked;
+  const auto lock = Lock();
+  for (const IdeaId id : ideas) {
+    auto& row = const_cast<IdeaRow&>(*data_.Find(id));
+    if (!row.call) row.call = call;
+  }
+  return {};
 }
 
 Result<std::vector<CandidateRow>> RunTree::Request(const IdeaRow& idea, int branches) {
@@ -380,10 +402,7 @@ Status RunTree::Move(CandidateId from, CandidateId to) {
   }
   if (best_ == from) best_ = to;
   Rank(winner);
-  if (const auto makeup = makeups_.find(from.value); makeup != makeups_.end()) {
-    std::erase(made_[makeup->second], from);
-    makeups_.erase(makeup);
-  }
+  std::erase(made_[MakeupOf(loser)], from);
   Make(winner);
   return {};
 }

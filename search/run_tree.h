@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,8 +19,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ideas/novelty.h"
 #include "results/rows.h"
 #include "results/store.h"
+#include "search/makeup.h"
 
 namespace grove::search {
 
@@ -41,11 +44,19 @@ class RunTree {
   // Indexed, so that none of these costs more as the run grows.
   std::vector<const results::CandidateRow*> SiblingsOf(IdeaId idea) const;
   std::vector<const results::IdeaRow*> IdeasFrom(CandidateId parent) const;  // oldest first
-  const results::CandidateRow* Best() const;                                 // as RunData::Best
+  // Whether there is, or will be, an answer to the idea: not when its share of the budget was spent
+  // before anybody wrote or evaluated a program of it.
+  bool WasTried(const results::IdeaRow& idea) const;
+  // What novelty compares of the ideas that were tried from `parent` in other rounds. They live as
+  // long as this.
+  std::vector<const ideas::Gist*> GistsFrom(CandidateId parent, RoundId except) const;
+  const results::CandidateRow* Best() const;  // as RunData::Best
   // The oldest candidate of another round with this program and a verdict of its own; nullptr when
   // there is none.
   const results::CandidateRow* WithProgram(const Hash& identity, RoundId except) const;
   std::vector<const results::AttemptRow*> AttemptsOf(CandidateId candidate) const;  // by turn
+  // What `kernel` is made of. Valid as long as this.
+  const Makeup& MakeupOf(const results::CandidateRow& kernel) const;
   // The oldest candidate that passed and is made of the ideas of `parent`'s lineage and `title`, in
   // whatever order; nullptr when there is none, or when the title is in the lineage already.
   const results::CandidateRow* MadeOf(CandidateId parent, std::string_view title) const;
@@ -62,8 +73,11 @@ class RunTree {
   Status TakeHints(RoundId round);
   Status FinishRound(RoundId round, const std::vector<results::FrontierEntry>& frontier);
   // REQUIRES: draft.number and draft.ordinal are set. The stored idea, when the ordinal has one.
-  Result<results::IdeaRow> AddIdea(RoundId round, CandidateId parent, CallId call,
+  // What call it came from, Link says.
+  Result<results::IdeaRow> AddIdea(RoundId round, CandidateId parent,
                                    const results::IdeaDraft& draft);
+  // See Store::LinkIdeas.
+  Status Link(std::span<const IdeaId> ideas, CallId call);
   // Branches 1 to `branches` of an idea. Copies of the rows, which may be further on when a run is
   // resumed.
   Result<std::vector<results::CandidateRow>> Request(const results::IdeaRow& idea, int branches);
@@ -88,8 +102,7 @@ class RunTree {
   void Index(const results::CandidateRow& row);
   void Rank(const results::CandidateRow& row);
   void Make(const results::CandidateRow& row);
-  // What a kernel's ideas add up to, whatever their order; `title` added, when it is new.
-  std::optional<std::uint64_t> MakeupOf(CandidateId parent, std::uint64_t title) const;
+  void AddMakeup(const results::IdeaRow& idea);
 
   results::Store& store_;
   mutable std::mutex mutex_;
@@ -98,10 +111,10 @@ class RunTree {
   std::unordered_map<std::int64_t, std::vector<IdeaId>> ideas_;          // by parent
   std::unordered_map<std::int64_t, std::vector<results::AttemptRow>> attempts_;
   std::unordered_map<std::uint64_t, std::vector<CandidateId>> programs_;  // by identity.low
-  std::unordered_map<std::int64_t, std::uint64_t> titles_;   // of ideas, normalised and hashed
-  std::unordered_map<std::int64_t, std::uint64_t> makeups_;  // of candidates that passed
-  std::unordered_map<std::uint64_t, std::vector<CandidateId>> made_;  // by makeup
+  std::unordered_map<std::int64_t, Makeup> makeups_;  // by idea, of its candidates
+  std::map<Makeup, std::vector<CandidateId>> made_;   // of candidates that passed
   std::optional<CandidateId> best_;
+  mutable std::unordered_map<std::int64_t, ideas::Gist> gists_;  // by idea, those asked for
   mutable std::mutex texts_mutex_;
   mutable std::deque<std::pair<Hash, std::string>> texts_;  // GUARDED_BY(texts_mutex_)
 };

@@ -27,6 +27,7 @@
 #include "search/prompts.h"
 #include "search/round.h"
 #include "search/run_tree.h"
+#include "search/selection.h"
 #include "search/stages.h"
 #include "search/stagnation.h"
 #include "search/steering.h"
@@ -72,6 +73,8 @@ struct Search::Impl {
   std::int64_t SizeOf(const CandidateRow& row) const;
   // The least time among the round's own candidates that lost no contest.
   std::optional<double> BestOf(RoundId round) const;
+  // Tells the bandit, if there is one, what a finished round (its index) says of the models.
+  Status Learn(int round);
   void Update(const std::function<void(LiveState&)>& change) {
     const std::scoped_lock lock(live_mutex);
     change(live);
@@ -123,6 +126,7 @@ Status Search::Impl::Open() {
     asked_early = MayAskEarly();
     ++finished;
     stagnation.Round(BestOf(round.id));
+    if (auto learnt = Learn(round.index); !learnt) return learnt;
   }
   Update([&](LiveState& state) {
     state.rounds = config.rounds;
@@ -198,6 +202,16 @@ Status Search::Impl::EnsureSeed() {
                             parts.task.name, eval::Name(verdict.kind), eval::Name(verdict.stage),
                             verdict.case_name, verdict.message));
   }
+  return {};
+}
+
+Status Search::Impl::Learn(int round) {
+  if (!bandit) return {};
+  // The tree in memory does not keep the calls.
+  const auto made = parts.store.CallsOf(round);
+  if (!made) return Failure(made.error());
+  const results::RunData& data = tree->data();
+  bandit->Learn({round, *made, CandidatesOf(data, round)}, data);
   return {};
 }
 
@@ -293,12 +307,6 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   plan.index = finished + 1;
   plan.parents = Frontier();
   plan.radical = stagnation.radical();
-  if (bandit) {
-    // The tree in memory does not keep the calls.
-    auto stored = parts.store.Load();
-    if (!stored) return Failure(std::move(stored.error()));
-    bandit->Learn(*stored, plan.index);
-  }
   auto asked = AskedEarly();
   if (!asked) return Failure(std::move(asked.error()));
   plan.early = std::move(*asked);
@@ -368,6 +376,7 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   if (auto done = tree->FinishRound(round.id(), chosen); !done) return done;
   ++finished;
   asked_early = early_next;
+  if (auto learnt = Learn(plan.index); !learnt) return learnt;
   // Of those that the last round made, for people; the next one's prompts have them anyway.
   if (parts.elsewhere != nullptr) {
     if (auto taken = TakeProfiles(*tree, *parts.elsewhere); !taken) return taken;

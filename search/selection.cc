@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "eval/model/device_spec.h"
 #include "ideas/idea.h"
 #include "results/format.h"
+#include "search/makeup.h"
 
 namespace grove::search {
 namespace {
@@ -113,21 +116,35 @@ int StandsSince(const RunData& data, CandidateId holder, int index) {
   return since;
 }
 
-// After a round before `index`.
-bool WasReserve(const RunData& data, CandidateId id, int index) {
-  return std::any_of(data.frontier.begin(), data.frontier.end(), [&](const FrontierRow& row) {
-    if (row.candidate != id || row.kind != FrontierKind::kReserve) return false;
-    const results::RoundRow* round = data.Find(row.round);
-    return round != nullptr && round->index < index;
-  });
+int IndexOf(const RunData& data, RoundId id) {
+  const results::RoundRow* round = data.Find(id);
+  return round != nullptr ? round->index : 0;
+}
+
+// After rounds before `index`.
+std::set<CandidateId> ReservesBefore(const RunData& data, int index) {
+  std::set<CandidateId> ids;
+  for (const FrontierRow& row : data.frontier) {
+    if (row.kind != FrontierKind::kReserve || IndexOf(data, row.round) >= index) continue;
+    ids.insert(row.candidate);
+  }
+  return ids;
+}
+
+// Of the rounds up to `index`, the seed among them: ids rise with the rounds.
+std::span<const CandidateRow> CandidatesUntil(const RunData& data, int index) {
+  const auto end =
+      std::partition_point(data.candidates.begin(), data.candidates.end(),
+                           [&](const CandidateRow& row) { return RoundOf(data, row) <= index; });
+  return {data.candidates.begin(), end};
 }
 
 // Of the rounds up to `index`.
 const CandidateRow* BestUntil(const RunData& data, int index) {
   const CandidateRow* seed = data.Seed();
   const CandidateRow* best = nullptr;
-  for (const CandidateRow& candidate : data.candidates) {
-    if (!results::ScoreOf(candidate) || RoundOf(data, candidate) > index) continue;
+  for (const CandidateRow& candidate : CandidatesUntil(data, index)) {
+    if (!results::ScoreOf(candidate)) continue;
     if (seed != nullptr && !results::SpeedUp(*seed, candidate)) continue;
     if (best == nullptr || Score(candidate) < Score(*best)) best = &candidate;
   }
@@ -163,19 +180,25 @@ bool IsSimpler(const CandidateRow& a, const CandidateRow& b, const SourceSize& s
 }
 
 int RoundOf(const RunData& data, const CandidateRow& kernel) {
-  const results::RoundRow* round = kernel.round ? data.Find(kernel.round) : nullptr;
-  return round != nullptr ? round->index : 0;
+  return kernel.round ? IndexOf(data, kernel.round) : 0;
 }
 
 std::vector<const FrontierRow*> FrontierAfter(const RunData& data, int index) {
+  // They rise with the rounds.
+  const auto begin = std::partition_point(
+      data.frontier.begin(), data.frontier.end(),
+      [&](const FrontierRow& row) { return IndexOf(data, row.round) < index; });
   std::vector<const FrontierRow*> rows;
-  for (const FrontierRow& row : data.frontier) {
-    const results::RoundRow* round = data.Find(row.round);
-    if (round != nullptr && round->index == index) rows.push_back(&row);
+  for (auto row = begin; row != data.frontier.end() && IndexOf(data, row->round) == index; ++row) {
+    rows.push_back(&*row);
   }
   std::sort(rows.begin(), rows.end(),
             [](const FrontierRow* a, const FrontierRow* b) { return a->place < b->place; });
   return rows;
+}
+
+std::span<const CandidateRow> CandidatesOf(const RunData& data, int index) {
+  return CandidatesUntil(data, index).subspan(CandidatesUntil(data, index - 1).size());
 }
 
 Kernels PoolOf(const RunData& data, int index) {
@@ -184,8 +207,8 @@ Kernels PoolOf(const RunData& data, int index) {
     if (const CandidateRow* kernel = data.Find(row->candidate)) pool.push_back(kernel);
   }
   if (pool.empty() && data.Seed() != nullptr) pool.push_back(data.Seed());
-  for (const CandidateRow& candidate : data.candidates) {
-    if (candidate.round && RoundOf(data, candidate) == index) pool.push_back(&candidate);
+  for (const CandidateRow& candidate : CandidatesOf(data, index)) {
+    if (candidate.round) pool.push_back(&candidate);
   }
   return pool;
 }
@@ -227,7 +250,7 @@ Kernels InOrder(const RunData& data, Kernels kernels, const SourceSize& size) {
     std::rotate(loser, std::next(loser), std::next(winner));
   }
   // Nor is a simpler kernel that never met the one that won the first place known to tie with it.
-  const CandidateRow* best = data.Best();
+  const CandidateRow* best = data.promotions.empty() ? nullptr : data.Best();
   const bool won =
       best != nullptr && std::any_of(data.promotions.begin(), data.promotions.end(),
                                      [&](const results::PromotionRow& contest) {
@@ -239,23 +262,12 @@ Kernels InOrder(const RunData& data, Kernels kernels, const SourceSize& size) {
 }
 
 Kernels LineageOf(const RunData& data, const CandidateRow& kernel) {
-  Kernels lineage;
-  std::set<CandidateId> seen;
-  for (const CandidateRow* at = &kernel; at != nullptr && seen.insert(at->id).second;
-       at = data.Find(at->parent)) {
+  Kernels lineage = {&kernel};
+  for (const CandidateRow* at = data.Find(kernel.parent);
+       at != nullptr && at->id < lineage.back()->id; at = data.Find(at->parent)) {
     lineage.push_back(at);
   }
   return lineage;
-}
-
-std::set<std::string> MakeupOf(const RunData& data, const CandidateRow& kernel) {
-  std::set<std::string> makeup;
-  for (const CandidateRow* at : LineageOf(data, kernel)) {
-    if (const results::IdeaRow* idea = data.Find(at->idea)) {
-      makeup.insert(ideas::NormalisedTitle(idea->title));
-    }
-  }
-  return makeup;
 }
 
 std::string Promise::Describe() const {
@@ -264,35 +276,49 @@ std::string Promise::Describe() const {
       headroom, gain, rarity, results::FormatRatio(std::exp(slowness)));
 }
 
+CategoryShares SharesOf(const RunData& data, const Kernels& frontier) {
+  CategoryShares shares;
+  int ideas = 0;
+  for (const CandidateRow* kernel : frontier) {
+    for (const CandidateRow* at : LineageOf(data, *kernel)) {
+      if (!at->idea) continue;
+      ++ideas;
+      shares[CategoryOf(data, *at)] += 1;
+    }
+  }
+  for (auto& [category, share] : shares) share /= ideas;
+  return shares;
+}
+
 Promise PromiseOf(const RunData& data, const CandidateRow& kernel, const CandidateRow& best,
-                  const Kernels& frontier) {
+                  const CategoryShares& frontier) {
   Promise promise;
   promise.slowness = std::max(0.0, std::log(Score(kernel) / Score(best)));
   if (const double floor = OwnFloor(data, kernel); floor > 0) {
     promise.headroom = std::clamp(std::log(Score(best) / floor), 0.0, 2.0);
   }
-  const Kernels lineage = LineageOf(data, kernel);
-  const std::size_t steps = std::min<std::size_t>(2, lineage.size() - 1);
+  // Its last two steps.
+  const CandidateRow* from = &kernel;
+  int steps = 0;
+  for (; steps < 2; ++steps) {
+    const CandidateRow* parent = data.Find(from->parent);
+    if (parent == nullptr) break;
+    from = parent;
+  }
   if (steps > 0) {
-    if (const auto total = results::SpeedUp(*lineage[steps], kernel)) {
-      promise.gain = std::clamp(std::log(*total) / static_cast<double>(steps), -1.0, 1.0);
+    if (const auto total = results::SpeedUp(*from, kernel)) {
+      promise.gain = std::clamp(std::log(*total) / steps, -1.0, 1.0);
     }
   }
-  int ideas = 0, same = 0;
-  for (const CandidateRow* other : frontier) {
-    for (const CandidateRow* at : LineageOf(data, *other)) {
-      if (!at->idea) continue;
-      ++ideas;
-      if (CategoryOf(data, *at) == CategoryOf(data, kernel)) ++same;
-    }
-  }
-  promise.rarity = ideas > 0 ? 1.0 - static_cast<double>(same) / ideas : 0;
+  const auto share = frontier.find(CategoryOf(data, kernel));
+  promise.rarity = frontier.empty() ? 0 : share == frontier.end() ? 1 : 1 - share->second;
   return promise;
 }
 
 void TakeFastest(const RunData& data, const Kernels& ordered, int places, Choice& choice,
                  const SourceSize& size) {
-  std::vector<std::set<std::string>> makeups;
+  Makeups makeup_of(data);
+  std::vector<Makeup> makeups;
   std::set<Hash> programs;
   int taken = 0;
   const auto take = [&](const CandidateRow& kernel) {
@@ -315,9 +341,9 @@ void TakeFastest(const RunData& data, const Kernels& ordered, int places, Choice
     choice.frontier.push_back(std::move(entry));
   };
   for (const CandidateRow* kernel : ordered) {
-    auto makeup = MakeupOf(data, *kernel);
+    const Makeup& makeup = makeup_of.Of(*kernel);
     if (std::find(makeups.begin(), makeups.end(), makeup) != makeups.end()) continue;
-    makeups.push_back(std::move(makeup));
+    makeups.push_back(makeup);
     take(*kernel);
   }
   for (const CandidateRow* kernel : ordered) take(*kernel);
@@ -329,15 +355,9 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
   for (const FrontierEntry& entry : choice.frontier) fast.push_back(data.Find(entry.candidate));
   const CandidateRow* best = BestUntil(data, index);
   if (best == nullptr || ordered.empty()) return;
-  // Asked for again and again, and as long as the lineage.
-  std::map<CandidateId, std::set<std::string>> known;
-  const auto makeup_of = [&](const CandidateRow& kernel) -> const std::set<std::string>& {
-    auto at = known.find(kernel.id);
-    if (at == known.end()) at = known.emplace(kernel.id, MakeupOf(data, kernel)).first;
-    return at->second;
-  };
-  std::vector<std::set<std::string>> makeups;
-  for (const CandidateRow* kernel : fast) makeups.push_back(makeup_of(*kernel));
+  Makeups makeup_of(data);
+  std::vector<Makeup> makeups;
+  for (const CandidateRow* kernel : fast) makeups.push_back(makeup_of.Of(*kernel));
   const std::size_t end = choice.frontier.size() + static_cast<std::size_t>(places);
   const auto keep = [&](const CandidateRow& kernel, std::string why) {
     FrontierEntry entry;
@@ -345,7 +365,7 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
     entry.kind = FrontierKind::kReserve;
     entry.why = std::move(why);
     choice.frontier.push_back(std::move(entry));
-    makeups.push_back(makeup_of(kernel));
+    makeups.push_back(makeup_of.Of(kernel));
   };
 
   // Those who hold a place, or their children that beat them.
@@ -380,17 +400,19 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
     Promise promise;
   };
   std::vector<Ranked> ranked;
+  const std::set<CandidateId> reserves = ReservesBefore(data, index);
+  const CategoryShares shares = SharesOf(data, fast);
   for (const CandidateRow* kernel : ordered) {
-    if (Contains(choice.frontier, kernel->id) || WasReserve(data, kernel->id, index)) continue;
+    if (Contains(choice.frontier, kernel->id) || reserves.contains(kernel->id)) continue;
     if (Score(*kernel) > kReserveReach * Score(*best) || !kernel->idea) continue;
-    ranked.push_back({kernel, PromiseOf(data, *kernel, *best, fast)});
+    ranked.push_back({kernel, PromiseOf(data, *kernel, *best, shares)});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
     return a.promise.value() > b.promise.value();
   });
   for (const Ranked& entry : ranked) {
     if (choice.frontier.size() >= end) break;
-    const auto& makeup = makeup_of(*entry.kernel);
+    const Makeup& makeup = makeup_of.Of(*entry.kernel);
     if (std::find(makeups.begin(), makeups.end(), makeup) != makeups.end()) continue;
     keep(*entry.kernel, "reserve: " + entry.promise.Describe());
   }
@@ -403,7 +425,7 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
     const CandidateRow* alike = nullptr;
     for (const FrontierEntry& entry : choice.frontier) {
       const CandidateRow* other = data.Find(entry.candidate);
-      if (other != nullptr && makeup_of(*other) == makeup_of(*kernel)) {
+      if (other != nullptr && makeup_of.Of(*other) == makeup_of.Of(*kernel)) {
         alike = other;
         break;
       }
@@ -412,7 +434,7 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
     if (alike != nullptr) {
       why = fmt::format("{} is made of the same ideas and {}", alike->name,
                         IsTie(*alike, *kernel) ? "ties" : "is faster");
-    } else if (WasReserve(data, kernel->id, index)) {
+    } else if (reserves.contains(kernel->id)) {
       why = fmt::format("held a reserve place for {} rounds without a gain", kReserveRounds);
     } else {
       const CandidateRow* last = fast.empty() ? best : fast.back();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <map>
-#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,12 +32,8 @@ bool IsSimpler(const results::CandidateRow& a, const results::CandidateRow& b,
 // Kernels without a score, of another kind of time than the seed's, or listed twice are dropped.
 Kernels InOrder(const results::RunData& data, Kernels kernels, const SourceSize& size = {});
 
-// What a kernel is made of: the set of ideas of its lineage, by normalised title. Siblings have the
-// same, and so have kernels that took the same steps in another order: they are near-identical and
-// breed the same children.
-std::set<std::string> MakeupOf(const results::RunData& data, const results::CandidateRow& kernel);
-
-// From the kernel up to the seed, both included; ends where the links of a damaged file go round.
+// From the kernel up to the seed, both included. A parent is older than its child; where the links
+// of a damaged file say otherwise the lineage ends.
 Kernels LineageOf(const results::RunData& data, const results::CandidateRow& kernel);
 
 // How promising a kernel is that is slower than `best`, in units of a natural logarithm of time:
@@ -57,8 +53,12 @@ struct Promise {
   double value() const { return headroom + 0.5 * gain + 0.25 * rarity - 0.5 * slowness; }
   std::string Describe() const;  // "promise 0.41: headroom 0.52, gain 0.10, rarity 0.67, 1.62x ..."
 };
+// By category: its share of the ideas of these kernels' lineages.
+using CategoryShares = std::map<std::string, double>;
+CategoryShares SharesOf(const results::RunData& data, const Kernels& frontier);
+// `frontier`: SharesOf it.
 Promise PromiseOf(const results::RunData& data, const results::CandidateRow& kernel,
-                  const results::CandidateRow& best, const Kernels& frontier);
+                  const results::CandidateRow& best, const CategoryShares& frontier);
 
 // The rounds that a place in the reserve lasts at least, and from then on for as long as its
 // lineage gains.
@@ -75,6 +75,8 @@ void FillReserve(const results::RunData& data, int index, int places, const Kern
 
 // The round's passed kernels and the frontier before it (the seed for round 1).
 Kernels PoolOf(const results::RunData& data, int index);
+// All candidates of round `index`.
+std::span<const results::CandidateRow> CandidatesOf(const results::RunData& data, int index);
 // Index of the round that a kernel is of; 0 for the seed.
 int RoundOf(const results::RunData& data, const results::CandidateRow& kernel);
 // The frontier after round `index`, in order of place.

@@ -213,7 +213,8 @@ TEST(IdeaPrompt, TiesAndOtherChangesStandInSectionsOfTheirOwn) {
 
 TEST(ImplementPrompt, HasTheLineageAndWhatNamedKernelsChanged) {
   codegen::ImplementContext context;
-  context.lineage = {{"Online sum", Category::kInstructions, TriedIdea::Outcome::kWin, 1.3, ""}};
+  context.lineage = {
+      DescribeTried({"Online sum", Category::kInstructions, TriedIdea::Outcome::kWin, 1.3, ""})};
   context.named = {{"r2.i1.b1, 3.0 us, Tie", Of("r2.i1.b1", "@@ -0,0 +1,1 @@\n+tie;\n")}};
   codegen::RepairContext repair;
   repair.implement = context;

@@ -60,8 +60,9 @@ TEST(IdeaPrompt, SaysTaskDeviceParentAndWhatIsWanted) {
 
 TEST(IdeaPrompt, EverySectionThatOpensCloses) {
   IdeaContext context = Context();
-  context.lineage = {{"Online sum", Category::kInstructions, TriedIdea::Outcome::kWin, 1.3, ""}};
-  context.tried_here = context.tried_elsewhere = context.lineage;
+  context.tried_here = {{"Online sum", Category::kInstructions, TriedIdea::Outcome::kWin, 1.3, ""}};
+  context.tried_elsewhere = context.tried_here;
+  context.lineage = DescribeAll(context.tried_here);
   context.playbook = context.hints = {"think"};
   context.goal = "below 500 us";
   const std::string prompt = Prompt(context);

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "search/selection.h"
+
 namespace grove::search {
 namespace {
 
@@ -156,12 +158,26 @@ class RecordsTest : public ::testing::Test {
     e.score = Nanoseconds(ns);
     data_.candidates.push_back(row);
   }
+  RoundResults Round(int index) {
+    calls_.clear();
+    for (const results::CallRow& call : data_.calls) {
+      if (call.key.round == index) calls_.push_back(call);
+    }
+    return {index, calls_, CandidatesOf(data_, index)};
+  }
+  // Of the first `rounds` rounds.
+  std::vector<ArmRecord> Records(llm::Role role, int rounds) {
+    std::vector<ArmRecord> records;
+    for (const char* model : {"a", "b", "c"}) records.emplace_back().model = model;
+    for (int index = 1; index <= rounds; ++index) AddRound(Round(index), data_, role, records);
+    return records;
+  }
   results::RunData data_;
-  const std::vector<std::string> models_ = {"a", "b", "c"};
+  std::vector<results::CallRow> calls_;  // of the round last asked for
 };
 
 TEST_F(RecordsTest, WritersAreCreditedWithTheirCandidates) {
-  const auto records = RecordsOf(data_, llm::Role::kCode, models_, 2);
+  const auto records = Records(llm::Role::kCode, 1);
   ASSERT_EQ(records.size(), 3U);
   EXPECT_EQ(records[0].results, 1);
   EXPECT_NEAR(records[0].gain, std::log(2.0), 1e-12);
@@ -172,16 +188,16 @@ TEST_F(RecordsTest, WritersAreCreditedWithTheirCandidates) {
 }
 
 TEST_F(RecordsTest, WhoHadTheIdeaIsCreditedWithAllItsCandidates) {
-  const auto records = RecordsOf(data_, llm::Role::kIdea, models_, 2);
+  const auto records = Records(llm::Role::kIdea, 1);
   EXPECT_EQ(records[0].results, 2);
   EXPECT_EQ(records[0].tokens, 100);
   EXPECT_EQ(records[1].results, 0);
 }
 
 TEST_F(RecordsTest, TheRoundThatRunsIsNotLookedAt) {
-  EXPECT_EQ(RecordsOf(data_, llm::Role::kCode, models_, 2)[1].tokens, 2000);
-  EXPECT_EQ(RecordsOf(data_, llm::Role::kCode, models_, 3)[1].tokens, 7000);
-  EXPECT_EQ(RecordsOf(data_, llm::Role::kCode, models_, 1)[0].calls, 0);
+  EXPECT_EQ(Records(llm::Role::kCode, 1)[1].tokens, 2000);
+  EXPECT_EQ(Records(llm::Role::kCode, 2)[1].tokens, 7000);
+  EXPECT_EQ(Records(llm::Role::kCode, 0)[0].calls, 0);
 }
 
 TEST_F(RecordsTest, TheEnsembleAsksAmongThoseThatTakeTheRoleAndLearns) {
@@ -196,7 +212,7 @@ TEST_F(RecordsTest, TheEnsembleAsksAmongThoseThatTakeTheRoleAndLearns) {
   };
   EXPECT_NEAR(share_of_a(), 250, 60);
   // "a" doubled the speed of its candidate for half the tokens.
-  bandit.Learn(data_, 2);
+  bandit.Learn(Round(1), data_);
   EXPECT_GT(share_of_a(), 320);
 }
 
@@ -205,8 +221,10 @@ TEST_F(RecordsTest, AQuestionAskedEarlyIsAskedTheSameAfterAResume) {
   // Round 2 shows that ideas of "a" cost much.
   Call(9, {llm::Role::kIdea, 2, 1, 0, 0, 0}, "a", 500000);
   Bandit first(members, 5), resumed(members, 5);
-  first.Learn(data_, 2);    // round 2 runs and asks early for round 3
-  resumed.Learn(data_, 3);  // round 3 asks again after a kill
+  first.Learn(Round(1), data_);               // round 2 runs and asks early for round 3
+  for (int index = 1; index <= 2; ++index) {  // round 3 asks again after a kill
+    resumed.Learn(Round(index), data_);
+  }
   int differ = 0;
   for (int parent = 1; parent <= 400; ++parent) {
     const std::string early = Key({llm::Role::kIdea, 3, parent, 0, 1, 0});

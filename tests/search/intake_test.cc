@@ -28,7 +28,8 @@ TEST(IdeaIntakeTest, TakesUpToWhatIsWantedAndNothingTwice) {
 }
 
 TEST(IdeaIntakeTest, WhatWasTriedIsRefusedWithItsName) {
-  IdeaIntake intake({Make("Warp per row", ideas::Category::kParallelism)}, 3, 3);
+  const ideas::Gist tried = ideas::GistOf(Make("Warp per row", ideas::Category::kParallelism));
+  IdeaIntake intake({&tried}, 3, 3);
   EXPECT_EQ(intake.Offer(Make("one warp per row", ideas::Category::kMemoryAccess)),
             Decision::kClash);
   ASSERT_EQ(intake.refusals().size(), 1U);

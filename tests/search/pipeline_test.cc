@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "llm/playbook/prompt_view.h"
 #include "results/store.h"
 #include "search/search.h"
 #include "tests/support/fakes.h"
@@ -350,6 +351,46 @@ TEST_F(PipelineTest, AStagnantSearchRestartsOneBranchFromAnotherFamily) {
   ASSERT_EQ(second.size(), 2U);
   EXPECT_EQ(second[0], "r1.i1.b1");
   EXPECT_EQ(second[1], "r1.i2.b1");
+}
+
+// Who had an idea is known whether it was taken from the reply or while that came in.
+TEST_F(PipelineTest, IdeasNameTheCallThatTheyCameFrom) {
+  StreamingClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role != llm::Role::kIdea) return Program(900);
+    const std::string reply = TwoIdeas();
+    if (request.on_text) request.on_text(reply.substr(0, reply.find("}") + 1));
+    return reply;
+  });
+  ASSERT_TRUE(Run(client));
+  const RunData data = Load();
+  ASSERT_EQ(data.ideas.size(), 2U);
+  for (const results::IdeaRow& idea : data.ideas) {
+    const auto call = std::find_if(data.calls.begin(), data.calls.end(),
+                                   [&](const auto& row) { return row.id == idea.call; });
+    ASSERT_NE(call, data.calls.end()) << idea.title;
+    EXPECT_EQ(call->key.role, llm::Role::kIdea);
+  }
+}
+
+// Nothing is known of such an idea, so it may be had again.
+TEST_F(PipelineTest, AnIdeaThatNobodyEvaluatedIsNoTriedIdea) {
+  config_.rounds = 2;
+  config_.limits = {{results::LedgerKind::kEvaluations, results::LedgerSpan::kRound, 0.5}};
+  ScriptedClient client([&](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return TwoIdeas();
+    return Program(900);
+  });
+  ASSERT_TRUE(Run(client));
+  const RunData data = Load();
+  ASSERT_EQ(data.ideas.size(), 4U);
+  EXPECT_EQ(data.ideas[2].title, data.ideas[0].title);
+  std::vector<std::string> questions;
+  for (const llm::Request& request : client.requests()) {
+    if (request.role == llm::Role::kIdea) questions.push_back(request.messages[0].text);
+  }
+  ASSERT_EQ(questions.size(), 2U);
+  EXPECT_EQ(llm::playbook::Section(questions[1], "tried_here"), "");
+  EXPECT_EQ(llm::playbook::Section(questions[1], "tried_elsewhere"), "");
 }
 
 }  // namespace

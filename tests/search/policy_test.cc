@@ -220,9 +220,9 @@ TEST(ReserveTest, HeadroomIsWhatTheBottleneckWouldLeave) {
   other.evaluation->case_times[0].dram_bytes = bytes_of_100ns;
   const auto& data = run.data();
   const CandidateRow& b = *data.FindCandidate("best");
-  const Kernels frontier = {&b};
-  const double of_best = PromiseOf(data, b, b, frontier).headroom;
-  const double of_other = PromiseOf(data, *data.FindCandidate("other"), b, frontier).headroom;
+  const CategoryShares shares = SharesOf(data, {&b});
+  const double of_best = PromiseOf(data, b, b, shares).headroom;
+  const double of_other = PromiseOf(data, *data.FindCandidate("other"), b, shares).headroom;
   EXPECT_GT(of_other, of_best + 1);
 }
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "results/store.h"
+#include "search/candidate.h"
 #include "search/search.h"
 #include "search/selection.h"
 #include "tests/search/run_builder.h"
@@ -177,65 +178,125 @@ TEST_F(PromoteWinnersTest, ContestsTakeGpuSecondsOfTheLedger) {
   EXPECT_LT(*entry->settled, entry->reserved);
 }
 
-TEST_F(PromoteWinnersTest, AContestThatTheBudgetRefusesIsSaid) {
-  // The two evaluations of the round fit, one after the other; the contest does not.
-  config_.limits = {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 10000}};
-  testing::ScratchFolder folder;
-  auto store =
-      results::Store::Create(folder.path(), MakeRunStart("run", task_, config_, "t"), clock_);
-  ASSERT_TRUE(store);
-  auto tree = RunTree::Open(**store);
-  ASSERT_TRUE(tree);
-  const auto draft = [](const std::string& directives) {
+// A seed of 1000 ns and one candidate of the first round, both with their verdicts.
+class OneCandidateTest : public PromoteWinnersTest {
+ protected:
+  void Make(const std::string& directives, double ns) {
+    auto store =
+        results::Store::Create(folder_.path(), MakeRunStart("run", task_, config_, "t"), clock_);
+    ASSERT_TRUE(store);
+    store_ = std::move(*store);
+    auto tree = RunTree::Open(*store_);
+    ASSERT_TRUE(tree);
+    tree_ = std::move(*tree);
+    const auto seed = tree_->RecordSeed(Draft(""));
+    ASSERT_TRUE(seed);
+    ASSERT_TRUE(tree_->Conclude(*seed, Evaluated(1000)));
+    const auto round = tree_->BeginRound(1);
+    ASSERT_TRUE(round);
+    round_ = *round;
+    results::IdeaDraft idea;
+    idea.title = "alpha";
+    idea.category = "memory access";
+    idea.number = idea.ordinal = 1;
+    const auto added = tree_->AddIdea(round_, *seed, idea);
+    ASSERT_TRUE(added);
+    const auto asked = tree_->Request(*added, 1);
+    ASSERT_TRUE(asked);
+    ASSERT_TRUE(tree_->Receive(asked->front().id, Draft(directives)));
+    ASSERT_TRUE(tree_->Conclude(asked->front().id, Evaluated(ns)));
+  }
+
+  eval::ComparePrograms Compare() {
+    return [this](const auto& incumbent, const auto& challenger) {
+      return evaluator_->ComparePair(incumbent, challenger);
+    };
+  }
+
+  static results::ProgramDraft Draft(const std::string& directives) {
     const auto program = codegen::MakeProgram(TinySource(directives), TinyPlan()).value();
     results::ProgramDraft made;
     made.source = program.source;
     made.plan = program.plan_json;
     made.identity = program.identity();
     return made;
-  };
-  const auto evaluated = [](double ns) {
+  }
+  static results::EvaluationRow Evaluated(double ns) {
     results::EvaluationRow row;
     row.verdict.kind = eval::VerdictKind::kPass;
     row.score = Nanoseconds(ns);
     row.score_kind = results::TimeKind::kMeasured;
     return row;
-  };
-  const auto seed = (*tree)->RecordSeed(draft(""));
-  ASSERT_TRUE(seed);
-  ASSERT_TRUE((*tree)->Conclude(*seed, evaluated(1000)));
-  const auto round = (*tree)->BeginRound(1);
-  results::IdeaDraft idea;
-  idea.title = "alpha";
-  idea.category = "memory access";
-  idea.number = idea.ordinal = 1;
-  const auto added = (*tree)->AddIdea(*round, *seed, CallId(), idea);
-  ASSERT_TRUE(added);
-  const auto asked = (*tree)->Request(*added, 1);
-  ASSERT_TRUE(asked);
-  const results::CandidateRow candidate = asked->front();
-  ASSERT_TRUE((*tree)->Receive(candidate.id, draft("// @time 800\n")));
-  ASSERT_TRUE((*tree)->Conclude(candidate.id, evaluated(800)));
-  Ledger ledger(**store, {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 1}}, {});
-  const auto compare = [this](const auto& incumbent, const auto& challenger) {
-    return evaluator_->ComparePair(incumbent, challenger);
-  };
-  const PromoteParts parts{**tree, compare, ledger, observer_, true};
-  ASSERT_TRUE(PromoteWinners(parts, *round, {}));
+  }
+
+  std::unique_ptr<results::Store> store_;
+  std::unique_ptr<RunTree> tree_;
+  RoundId round_;
+};
+
+TEST_F(OneCandidateTest, AContestThatTheBudgetRefusesIsSaid) {
+  config_.limits = {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 10000}};
+  Make("// @time 800\n", 800);
+  Ledger ledger(*store_, {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 1}}, {});
+  const PromoteParts parts{*tree_, Compare(), ledger, observer_, true};
+  ASSERT_TRUE(PromoteWinners(parts, round_, {}));
   EXPECT_EQ(device_.pairs_taken(), 0);
-  EXPECT_THAT((*tree)->data().promotions, IsEmpty());
+  EXPECT_THAT(tree_->data().promotions, IsEmpty());
   ASSERT_THAT(observer_.lines(), SizeIs(1));
   EXPECT_THAT(observer_.lines()[0], HasSubstr("r1.i1.b1 was not measured beside seed"));
   EXPECT_TRUE(ledger.exhausted());
 
   // With room for it, it is held, and a second call finds it held.
-  Ledger larger(**store, {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 1000}}, {});
-  const PromoteParts more{**tree, compare, larger, observer_, true};
-  ASSERT_TRUE(PromoteWinners(more, *round, {}));
-  ASSERT_TRUE(PromoteWinners(more, *round, {}));
+  Ledger larger(*store_, {{results::LedgerKind::kGpuSeconds, results::LedgerSpan::kRun, 1000}}, {});
+  const PromoteParts more{*tree_, Compare(), larger, observer_, true};
+  ASSERT_TRUE(PromoteWinners(more, round_, {}));
+  ASSERT_TRUE(PromoteWinners(more, round_, {}));
   EXPECT_EQ(device_.pairs_taken(), 1);
-  ASSERT_THAT((*tree)->data().promotions, SizeIs(1));
-  EXPECT_EQ((*tree)->Best()->name, "r1.i1.b1");
+  ASSERT_THAT(tree_->data().promotions, SizeIs(1));
+  EXPECT_EQ(tree_->Best()->name, "r1.i1.b1");
+}
+
+// Another machine's GPU of the round is 3% slower than that of the seed's time.
+TEST_F(OneCandidateTest, WhoAnotherMachineFoundFasterBesideTheFirstChallengesItWhateverItsTime) {
+  Make("// @time 1020\n// @pairtime 985\n", 1020);
+  Ledger ledger(*store_, {}, {});
+  PromoteParts parts{*tree_, Compare(), ledger, observer_};
+  // By its own time it challenges nobody.
+  ASSERT_TRUE(PromoteWinners(parts, round_, {}));
+  EXPECT_THAT(tree_->data().promotions, IsEmpty());
+  int looked = 0;
+  parts.beside = [&](const Hash& incumbent,
+                     const Hash& challenger) -> std::optional<std::vector<eval::CasePair>> {
+    ++looked;
+    EXPECT_EQ(incumbent, *tree_->data().Seed()->identity);
+    const auto* row = tree_->data().FindCandidate("r1.i1.b1");
+    EXPECT_EQ(challenger, *row->identity);
+    const auto pairs = evaluator_->ComparePair(*ProgramOf(*tree_, *tree_->data().Seed()),
+                                               *ProgramOf(*tree_, *row));
+    EXPECT_TRUE(pairs);
+    return *pairs;
+  };
+  ASSERT_TRUE(PromoteWinners(parts, round_, {}));
+  EXPECT_EQ(looked, 1);
+  ASSERT_THAT(tree_->data().promotions, SizeIs(1));
+  EXPECT_TRUE(tree_->data().promotions[0].promoted);
+  EXPECT_EQ(tree_->Best()->name, "r1.i1.b1");
+}
+
+// It is slower by its time and by the contest, or no faster: nothing to look at.
+TEST_F(OneCandidateTest, WhoWasNotFasterThereEitherChallengesNobody) {
+  Make("// @time 1020\n// @pairtime 999\n", 1020);
+  Ledger ledger(*store_, {}, {});
+  PromoteParts parts{*tree_, Compare(), ledger, observer_};
+  parts.beside = [&](const Hash&, const Hash&) {
+    const auto pairs =
+        evaluator_->ComparePair(*ProgramOf(*tree_, *tree_->data().Seed()),
+                                *ProgramOf(*tree_, *tree_->data().FindCandidate("r1.i1.b1")));
+    return std::optional(*pairs);
+  };
+  ASSERT_TRUE(PromoteWinners(parts, round_, {}));
+  EXPECT_THAT(tree_->data().promotions, IsEmpty());
+  EXPECT_EQ(tree_->Best()->name, "seed");
 }
 
 TEST_F(PromoteWinnersTest, AResumedRunRemembersWhoWon) {

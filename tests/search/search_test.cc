@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "results/store.h"
+#include "search/makeup.h"
 #include "search/selection.h"
 #include "tests/support/fakes.h"
 #include "tests/support/program.h"
@@ -283,7 +284,7 @@ TEST_F(SearchTest, KernelsOfOneFrontierDoNotBreedTheSameProgramTwice) {
   config_.frontier = 3;
   ASSERT_TRUE(Run(client));
   const RunData data = Load();
-  std::multiset<std::set<std::string>> makeups;
+  std::multiset<Makeup> makeups;
   for (const CandidateRow& candidate : data.candidates) {
     if (results::ScoreOf(candidate)) makeups.insert(MakeupOf(data, candidate));
   }
