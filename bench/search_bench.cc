@@ -24,6 +24,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "results/store.h"
 #include "search/search.h"
@@ -247,6 +248,16 @@ class Books {
     return Cost(rounds() - Thousand(false), rounds(), processor);
   }
   double all(bool processor) const { return Cost(0, rounds(), processor); }
+  // One thousand after the other, of the processor, without what an evaluator alone takes.
+  std::vector<double> Thousands() const {
+    std::vector<double> costs;
+    for (std::size_t from = 0, to = 1; to <= rounds(); ++to) {
+      if (Made(from, to) < 1000) continue;
+      costs.push_back(Cost(from, to, true) - alone_);
+      from = to;
+    }
+    return costs;
+  }
 
  private:
   std::size_t rounds() const { return observer_.ends.size() - 1; }
@@ -289,6 +300,7 @@ int Bookkeeping(const BookkeepingOptions& options) {
       "thousand, {:.3f} ms in the last, {:.3f} ms over all\n",
       books.alone(), books.first(true) - books.alone(), books.last(true) - books.alone(),
       books.all(true) - books.alone());
+  fmt::print("bookkeeping of each thousand, ms: {:.3f}\n", fmt::join(books.Thousands(), " "));
   BookkeepingOptions again = options;
   again.candidates = 1000;
   const Books after(again);

@@ -22,9 +22,6 @@ constexpr std::size_t kNameLimit = 100;
 // Pages of the WAL (4 KiB each) before they go into the file. Most of a run's pages are written
 // again and again (the ends of its tables and indexes): the more wait, the fewer are copied.
 constexpr int kCheckpointPages = 4000;
-// Texts are found by their hashes, so a transition may touch any page of that index: it stays in
-// memory in runs of a hundred thousand texts.
-constexpr int kCacheKib = 16 << 10;
 
 // Room for the numbers of a round and the branches of an idea in an id.
 constexpr std::int64_t kNumbers = 1 << 16;
@@ -59,7 +56,6 @@ void Configure(SQLite::Database& database, const StoreOptions& options) {
   database.exec(options.survive_power_loss ? "PRAGMA synchronous = FULL"
                                            : "PRAGMA synchronous = NORMAL");
   database.exec(fmt::format("PRAGMA wal_autocheckpoint = {}", kCheckpointPages));
-  database.exec(fmt::format("PRAGMA cache_size = -{}", kCacheKib));
   // Nothing in a run is secret from who reads the file; some systems' SQLite overwrites all that it
   // frees.
   database.exec("PRAGMA secure_delete = OFF");

@@ -169,7 +169,7 @@ std::vector<const IdeaRow*> RunTree::IdeasFrom(CandidateId parent) const {
 bool RunTree::WasTried(const IdeaRow& idea) const {
   const auto siblings = SiblingsOf(idea.id);
   return std::any_of(siblings.begin(), siblings.end(), [](const CandidateRow* row) {
-    return !row->evaluation || row->evaluation->verdict.kind != eval::VerdictKind::kInfrastructure;
+    return row->evaluation && row->evaluation->verdict.kind != eval::VerdictKind::kInfrastructure;
   });
 }
 

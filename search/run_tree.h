@@ -44,8 +44,8 @@ class RunTree {
   // Indexed, so that none of these costs more as the run grows.
   std::vector<const results::CandidateRow*> SiblingsOf(IdeaId idea) const;
   std::vector<const results::IdeaRow*> IdeasFrom(CandidateId parent) const;  // oldest first
-  // Whether there is, or will be, an answer to the idea: not when its share of the budget was spent
-  // before anybody wrote or evaluated a program of it.
+  // Whether anything is known of an idea of a finished round: not when the budget, or its share of
+  // it, was spent before anybody wrote or evaluated a program of it.
   bool WasTried(const results::IdeaRow& idea) const;
   // What novelty compares of the ideas that were tried from `parent` in other rounds. They live as
   // long as this.
