@@ -186,6 +186,7 @@ class Writer {
       item["status"] = Name(round.status);
       item["started"] = FormatWallTime(round.started);
       item["finished"] = TimeJson(round.finished);
+      item["cut"] = round.cut;
       item["ideas"] = Json::array();
       for (const IdeaRow* row : ideas[round.id]) {
         Json idea = Idea(*row);

@@ -125,10 +125,11 @@ void LoadTask(Connection& c, RunData& data) {
 }
 
 void LoadTree(Connection& c, RunData& data) {
-  Query rounds(c, "SELECT id, number, status, started_us, finished_us FROM rounds ORDER BY id");
+  Query rounds(c,
+               "SELECT id, number, status, started_us, finished_us, cut FROM rounds ORDER BY id");
   while (rounds.Step()) {
     data.rounds.push_back({rounds.Id<RoundId>(0), rounds.Small(1), rounds.Enum<RoundStatus>(2),
-                           rounds.Time(3), OptionalTime(rounds, 4)});
+                           rounds.Time(3), OptionalTime(rounds, 4), rounds.Int(5) != 0});
   }
   Query ideas(c,
               "SELECT id, round, parent, ordinal, number, name, title, category, rationale, "

@@ -219,6 +219,7 @@ struct RoundRow {
   RoundStatus status = RoundStatus::kRunning;
   WallTime started;
   std::optional<WallTime> finished;
+  bool cut = false;  // finished because the run's budget was: not all was asked or evaluated
 };
 
 struct IdeaRow {

@@ -466,9 +466,14 @@ UPDATE sqlite_schema SET sql = replace(sql,
 PRAGMA writable_schema = RESET;
 )sql";
 
-constexpr Migration kMigrations[] = {{1, kTables},       {2, kViews},        {3, kMeasured},
-                                     {4, kLedgerScopes}, {5, kLaunches},     {6, kSeeds},
-                                     {7, kFewerIndexes}, {8, kCheaperChecks}};
+// A round that the end of the budget has cut short is taken up again when there is more.
+constexpr const char* kCutRounds = R"sql(
+ALTER TABLE rounds ADD COLUMN cut INTEGER NOT NULL DEFAULT 0;
+)sql";
+
+constexpr Migration kMigrations[] = {{1, kTables},       {2, kViews},         {3, kMeasured},
+                                     {4, kLedgerScopes}, {5, kLaunches},      {6, kSeeds},
+                                     {7, kFewerIndexes}, {8, kCheaperChecks}, {9, kCutRounds}};
 
 }  // namespace
 

@@ -392,7 +392,7 @@ Result<RoundId> Store::BeginRound(int index) {
   });
 }
 
-Status Store::FinishRound(RoundId round, std::span<const FrontierEntry> frontier) {
+Status Store::FinishRound(RoundId round, std::span<const FrontierEntry> frontier, bool cut) {
   return impl_->Transact([&](Connection& c) {
     {
       Query row(c, "SELECT status FROM rounds WHERE id = ?", round);
@@ -401,8 +401,8 @@ Status Store::FinishRound(RoundId round, std::span<const FrontierEntry> frontier
       }
       if (row.Enum<RoundStatus>(0) == RoundStatus::kFinished) return;
     }
-    Query(c, "UPDATE rounds SET status = ?, finished_us = ? WHERE id = ?", RoundStatus::kFinished,
-          impl_->clock.WallTime(), round)
+    Query(c, "UPDATE rounds SET status = ?, finished_us = ?, cut = ? WHERE id = ?",
+          RoundStatus::kFinished, impl_->clock.WallTime(), cut, round)
         .Run();
     int place = 0;
     for (const FrontierEntry& entry : frontier) {
@@ -410,6 +410,18 @@ Status Store::FinishRound(RoundId round, std::span<const FrontierEntry> frontier
             entry.kind, entry.why)
           .Run();
     }
+  });
+}
+
+Result<bool> Store::ReopenRound(RoundId round) {
+  return impl_->Transact([&](Connection& c) {
+    const int changed = Query(c,
+                              "UPDATE rounds SET status = ?, finished_us = NULL, cut = 0 "
+                              "WHERE id = ? AND cut = 1",
+                              RoundStatus::kRunning, round)
+                            .Run();
+    if (changed > 0) Query(c, "DELETE FROM frontier WHERE round = ?", round).Run();
+    return changed > 0;
   });
 }
 

@@ -162,8 +162,12 @@ class Store {
 
   // --- the tree ---
   Result<RoundId> BeginRound(int index);
-  // `frontier` in order of place. A finished round stays as it is.
-  Status FinishRound(RoundId round, std::span<const FrontierEntry> frontier);
+  // `frontier` in order of place. A finished round stays as it is. `cut`: the run's budget ended
+  // it.
+  Status FinishRound(RoundId round, std::span<const FrontierEntry> frontier, bool cut = false);
+  // Makes a round that was cut short one that runs, without a frontier. false: it is no such round.
+  // REQUIRES: it is the last.
+  Result<bool> ReopenRound(RoundId round);
   // The task's own seed, "seed", as kReceived.
   Result<CandidateId> RecordSeed(const ProgramDraft& program);
   // Ordinals are positions in `ideas`, from 1, unless the draft says another. Ids in the same

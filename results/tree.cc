@@ -193,7 +193,7 @@ class TreeWriter {
     if (options_.best_path && ideas.empty()) return false;
     const IdeaCredit credit = CreditOf(all);
     lines_.Add("", {{fmt::format("round {}", round.index), kBold},
-                    {std::string(Name(round.status)),
+                    {round.cut ? "cut by the budget" : std::string(Name(round.status)),
                      round.status == RoundStatus::kFinished ? kDim : kYellow, 3},
                     {fmt::format("{} candidates, {} compiled, {} correct{}", credit.candidates,
                                  credit.compiled, credit.correct, Apart(credit)),

@@ -224,8 +224,12 @@ Result<bool> AddPortfolio(const PortfolioParts& with, RoundId round, int number,
   for (const results::IdeaRow& idea : data.ideas) {
     if (idea.title == portfolio->title && idea.round != round) return true;  // tried before
   }
-  const auto begun = std::find_if(data.ideas.begin(), data.ideas.end(),
-                                  [&](const auto& idea) { return idea.title == portfolio->title; });
+  const auto begun = std::find_if(data.ideas.begin(), data.ideas.end(), [&](const auto& idea) {
+    return idea.round == round && idea.title.starts_with(kTitle);
+  });
+  // A round that is taken up again has one for the kernels that it had then; the next round has
+  // its own.
+  if (begun != data.ideas.end() && begun->title != portfolio->title) return true;
   if (begun != data.ideas.end()) {  // before a kill
     const auto siblings = tree.SiblingsOf(begun->id);
     if (!siblings.empty() && siblings[0]->evaluation) return true;

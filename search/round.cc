@@ -410,11 +410,14 @@ struct Round::Impl {
     auto reserved = parts.calls.ledger().ReserveEvaluation(slot->name, scope, parts.measured,
                                                            parts.halt.get_token());
     if (!reserved) {
-      const bool budget = reserved.error().code == ErrorCode::kBudget;
-      const EvaluationRow row = NotDone("not evaluated: " + reserved.error().message);
-      Set(std::move(reserved.error()));
-      for (const SlotPtr& waiting : programs.Finish(identity, row)) {
-        if (budget) Conclude(waiting, row);
+      const Error refusal = reserved.error();
+      Set(refusal);
+      // As in Write.
+      const bool ends = refusal.code == ErrorCode::kBudget && !parts.calls.exhausted();
+      const EvaluationRow row = NotDone("not evaluated: " + refusal.message);
+      for (const SlotPtr& waiting :
+           ends ? programs.Finish(identity, row) : programs.GiveUp(identity)) {
+        if (ends) Conclude(waiting, row);
         End();
       }
       return;

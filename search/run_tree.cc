@@ -266,17 +266,32 @@ Status RunTree::TakeHints(RoundId round) {
   return {};
 }
 
-Status RunTree::FinishRound(RoundId round, const std::vector<results::FrontierEntry>& frontier) {
+Status RunTree::FinishRound(RoundId round, const std::vector<results::FrontierEntry>& frontier,
+                            bool cut) {
   const auto lock = Lock();
-  if (auto done = store_.FinishRound(round, frontier); !done) return done;
+  if (auto done = store_.FinishRound(round, frontier, cut); !done) return done;
   auto& row = const_cast<results::RoundRow&>(*data_.Find(round));
   if (row.status == results::RoundStatus::kFinished) return {};
   row.status = results::RoundStatus::kFinished;
+  row.cut = cut;
   int place = 0;
   for (const results::FrontierEntry& entry : frontier) {
     data_.frontier.push_back({round, entry.candidate, ++place, entry.kind, entry.why});
   }
   return {};
+}
+
+Result<bool> RunTree::ReopenRound(RoundId round) {
+  const auto lock = Lock();
+  auto opened = store_.ReopenRound(round);
+  if (!opened) return Failure(std::move(opened.error()));
+  if (!*opened) return false;
+  auto& row = const_cast<results::RoundRow&>(*data_.Find(round));
+  row.status = results::RoundStatus::kRunning;
+  row.finished.reset();
+  row.cut = false;
+  std::erase_if(data_.frontier, [&](const auto& place) { return place.round == round; });
+  return true;
 }
 
 Result<IdeaRow> RunTree::AddIdea(RoundId round, CandidateId parent,

@@ -71,7 +71,10 @@ class RunTree {
   Result<RoundId> BeginRound(int index);
   // Marks the hints that nobody used yet as used in `round`, and shows all of its hints in data().
   Status TakeHints(RoundId round);
-  Status FinishRound(RoundId round, const std::vector<results::FrontierEntry>& frontier);
+  Status FinishRound(RoundId round, const std::vector<results::FrontierEntry>& frontier,
+                     bool cut = false);
+  // See Store::ReopenRound.
+  Result<bool> ReopenRound(RoundId round);
   // REQUIRES: draft.number and draft.ordinal are set. The stored idea, when the ordinal has one.
   // What call it came from, Link says.
   Result<results::IdeaRow> AddIdea(RoundId round, CandidateId parent,

@@ -121,6 +121,12 @@ Status Search::Impl::Open() {
   const results::RunData& data = tree->data();
   const CandidateRow& seed = *data.Seed();
   stagnation.Start(results::ScoreOf(seed)->count());
+  // What the budget left undone of the last round comes first, if there is more of it now.
+  if (!data.rounds.empty() && data.rounds.back().cut) {
+    if (auto again = tree->ReopenRound(data.rounds.back().id); !again) {
+      return Failure(std::move(again.error()));
+    }
+  }
   for (const results::RoundRow& round : data.rounds) {
     if (round.status != RoundStatus::kFinished) continue;
     asked_early = MayAskEarly();
@@ -373,7 +379,7 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   if (!spent && calls.exhausted()) spent = calls.ledger().reason();
   stagnation.Round(BestOf(round.id()));
   const auto chosen = Choose(plan.index);
-  if (auto done = tree->FinishRound(round.id(), chosen); !done) return done;
+  if (auto done = tree->FinishRound(round.id(), chosen, spent.has_value()); !done) return done;
   ++finished;
   asked_early = early_next;
   if (auto learnt = Learn(plan.index); !learnt) return learnt;

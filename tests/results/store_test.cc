@@ -484,6 +484,22 @@ TEST_F(StoreTest, AFinishedRoundKeepsItsFrontier) {
   EXPECT_EQ(data.frontier[1].kind, FrontierKind::kReserve);
 }
 
+TEST_F(StoreTest, ARoundThatTheBudgetCutCanBeTakenUpAgain) {
+  MakeCandidate();
+  const std::vector<FrontierEntry> frontier = {{candidate_, FrontierKind::kFastest, "fast"}};
+  EXPECT_EQ(store_->ReopenRound(round_).value(), false);  // it runs
+  ASSERT_TRUE(store_->FinishRound(round_, frontier, true));
+  EXPECT_TRUE(Load("a").rounds[0].cut);
+  EXPECT_EQ(store_->ReopenRound(round_).value(), true);
+  const RunData data = Load("a");
+  EXPECT_EQ(data.rounds[0].status, RoundStatus::kRunning);
+  EXPECT_FALSE(data.rounds[0].finished);
+  EXPECT_TRUE(data.frontier.empty());
+  ASSERT_TRUE(store_->FinishRound(round_, frontier));
+  EXPECT_EQ(store_->ReopenRound(round_).value(), false);  // nothing was left undone
+  EXPECT_EQ(Load("a").frontier.size(), 1u);
+}
+
 TEST_F(StoreTest, ATransitionThatBreaksARuleStoresNothingOfItself) {
   MakeCandidate();
   const std::vector<FrontierEntry> twice = {{candidate_, FrontierKind::kFastest, ""},

@@ -89,18 +89,18 @@ class PipelineTest : public ::testing::Test {
     evaluator_ = std::move(*evaluator);
   }
 
-  Result<SearchSummary> Run(llm::Client& client) {
-    const bool fresh = !std::filesystem::exists(folder_.path() / "run" / "run.db");
+  Result<SearchSummary> Run(llm::Client& client, const std::string& name = "run") {
+    const bool fresh = !std::filesystem::exists(folder_.path() / name / "run.db");
     auto store = fresh ? results::Store::Create(folder_.path(),
-                                                MakeRunStart("run", task_, config_, "test"), clock_)
-                       : results::Store::Open(folder_.path(), "run", clock_);
+                                                MakeRunStart(name, task_, config_, "test"), clock_)
+                       : results::Store::Open(folder_.path(), name, clock_);
     EXPECT_TRUE(store) << store.error().message;
     const SearchParts parts{task_, *evaluator_, device_, client, **store, observer_};
     return RunSearch(parts, config_, {});
   }
 
-  RunData Load() {
-    auto reader = results::Reader::Open(folder_.path() / "run");
+  RunData Load(const std::string& name = "run") {
+    auto reader = results::Reader::Open(folder_.path() / name);
     EXPECT_TRUE(reader);
     auto data = (*reader)->Load();
     EXPECT_TRUE(data);
@@ -318,6 +318,59 @@ TEST_F(PipelineTest, ASpentBudgetEndsTheRunWithWhatThereIs) {
   EXPECT_GT(passed, 0);
   EXPECT_LE(passed, 3);
   EXPECT_TRUE(results::CheckStore(folder_.path() / "run"));
+}
+
+// What a budget left undone is done first when there is more: as if there had been as much at once.
+TEST_F(PipelineTest, ALargerBudgetTakesUpTheRoundThatASmallerOneCut) {
+  config_.rounds = 2;
+  const auto reply = [](const llm::Request& request) -> Result<std::string> {
+    if (request.role == llm::Role::kIdea) return TwoIdeas();
+    const std::string& text = request.messages[0].text;
+    const int idea = text.find("title: alpha") != text.npos ? 0 : 10;
+    const int parent = text.find("id: seed") != text.npos ? 0 : 100;
+    return Program(800 - idea - parent - static_cast<int>(request.seed % 2));
+  };
+  const auto tree_of = [](const RunData& data) {
+    std::string text;
+    for (const results::CandidateRow& row : data.candidates) {
+      text += fmt::format("{} {} {}\n", row.name,
+                          row.evaluation ? eval::Name(row.evaluation->verdict.kind) : "none",
+                          results::ScoreOf(row) ? results::ScoreOf(row)->count() : 0.0);
+    }
+    for (const auto& row : data.frontier) {
+      text += fmt::format("after {}: {}\n", data.Find(row.round)->index,
+                          data.Find(row.candidate)->name);
+    }
+    return text;
+  };
+  ScriptedClient at_once(reply);
+  ASSERT_TRUE(Run(at_once, "direct"));
+  for (const int evaluations : {0, 1, 2, 3, 5, 6}) {
+    SCOPED_TRACE(evaluations);
+    const std::string name = fmt::format("run{}", evaluations);
+    ScriptedClient client(reply);
+    config_.limits = {{results::LedgerKind::kEvaluations, results::LedgerSpan::kRun,
+                       static_cast<double>(evaluations) + 0.5}};
+    const auto cut = Run(client, name);
+    ASSERT_TRUE(cut) << cut.error().message;
+    EXPECT_THAT(cut->reason, HasSubstr("budget: "));
+    const RunData before = Load(name);
+    ASSERT_FALSE(before.rounds.empty());
+    EXPECT_TRUE(before.rounds.back().cut);
+    EXPECT_EQ(before.rounds.back().status, results::RoundStatus::kFinished);
+    // As much again changes nothing.
+    ASSERT_TRUE(Run(client, name));
+    EXPECT_EQ(tree_of(Load(name)), tree_of(before));
+    config_.limits.clear();
+    const auto whole = Run(client, name);
+    ASSERT_TRUE(whole) << whole.error().message;
+    EXPECT_EQ(whole->reason, "all 2 rounds are done");
+    const RunData after = Load(name);
+    EXPECT_EQ(tree_of(after), tree_of(Load("direct")));
+    for (const results::RoundRow& round : after.rounds) EXPECT_FALSE(round.cut);
+    EXPECT_EQ(client.requests().size(), at_once.requests().size()) << "something was asked twice";
+    EXPECT_TRUE(results::CheckStore(folder_.path() / name));
+  }
 }
 
 TEST_F(PipelineTest, AStagnantSearchRestartsOneBranchFromAnotherFamily) {
