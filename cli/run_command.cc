@@ -339,18 +339,20 @@ int EstimateOfBatch(const search::BatchSpec& spec, const std::vector<seeds::Task
   if (auto valid = search::Validate(spec); !valid) return Complain(valid.error());
   auto library = ideas::Library::Load();
   if (!library) return Complain(library.error());
-  std::vector<search::Estimate> estimates;
+  std::vector<search::TaskEstimate> estimates;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     search::SearchConfig config = search::ConfigOf(spec, spec.tasks[i]);
     if (spec.rounds > 0) config.rounds = std::min(config.rounds, spec.rounds);
-    estimates.push_back(search::EstimateSpend(tasks[i], config, *library));
+    estimates.push_back({search::EstimateSpend(tasks[i], config, *library),
+                         search::EstimateLastRound(tasks[i], config, *library)});
   }
-  const search::Estimate together = search::EstimateTogether(estimates, spec.config, spec.tokens);
+  const search::Estimate together =
+      search::EstimateTogether(estimates, spec.rounds, spec.config, spec.tokens);
   if (common.json) {
     nlohmann::ordered_json json = EstimateJson(together);
     json["tasks"] = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      nlohmann::ordered_json task = EstimateJson(estimates[i]);
+      nlohmann::ordered_json task = EstimateJson(estimates[i].alone);
       task["task"] = spec.tasks[i].name;
       task["weight"] = spec.tasks[i].weight;
       json["tasks"].push_back(std::move(task));
@@ -362,10 +364,12 @@ int EstimateOfBatch(const search::BatchSpec& spec, const std::vector<seeds::Task
              spec.rounds > 0 ? fmt::format(" with all of the {} shared rounds", spec.rounds) : "");
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     fmt::print("  {:<20} weight {:<6.4g} {} tokens expected, {} at most\n", spec.tasks[i].name,
-               spec.tasks[i].weight, results::FormatCount(estimates[i].expected.tokens),
-               results::FormatCount(estimates[i].largest.tokens));
+               spec.tasks[i].weight, results::FormatCount(estimates[i].alone.expected.tokens),
+               results::FormatCount(estimates[i].alone.largest.tokens));
   }
-  fmt::print("\n{}", EstimateText(together));
+  fmt::print("\nall of them{}:\n{}",
+             spec.rounds > 0 ? fmt::format(", {} rounds together", spec.rounds) : "",
+             EstimateText(together));
   return kExitDone;
 }
 

@@ -171,6 +171,10 @@ PromptSizes LongestPrompts(const seeds::Task& task, const SearchConfig& config,
   return sizes;
 }
 
+constexpr Spend Estimate::*kParts[] = {&Estimate::expected, &Estimate::calm, &Estimate::largest};
+constexpr std::int64_t Spend::*kCounts[] = {&Spend::calls, &Spend::tokens_in, &Spend::tokens_out,
+                                            &Spend::tokens, &Spend::evaluations};
+
 }  // namespace
 
 Estimate EstimateSpend(const seeds::Task& task, const SearchConfig& config,
@@ -245,31 +249,56 @@ Estimate EstimateSpend(const seeds::Task& task, const SearchConfig& config,
   estimate.largest.tokens_in *= kMostPaid;
   estimate.largest.tokens_out *= kMostPaid;
   if (estimate.largest.dollars) *estimate.largest.dollars *= kMostPaid;
-  for (Spend* spend : {&estimate.expected, &estimate.calm, &estimate.largest}) {
-    CutToLimits(*spend, config, in_most, out_most);
+  for (Spend Estimate::*part : kParts) {
+    CutToLimits(estimate.*part, config, in_most, out_most);
   }
   return estimate;
 }
 
-Estimate EstimateTogether(std::span<const Estimate> tasks, const SearchConfig& config,
-                          std::int64_t tokens) {
+Estimate EstimateLastRound(const seeds::Task& task, SearchConfig config,
+                           const ideas::Library& library) {
+  config.limits.clear();
+  Estimate last = EstimateSpend(task, config, library);
+  if (config.rounds == 1) return last;
+  --config.rounds;
+  const Estimate before = EstimateSpend(task, config, library);
+  for (Spend Estimate::*part : kParts) {
+    Spend& spend = last.*part;
+    for (std::int64_t Spend::*count : kCounts) spend.*count -= (before.*part).*count;
+    if (spend.dollars) *spend.dollars -= *(before.*part).dollars;
+  }
+  return last;
+}
+
+Estimate EstimateTogether(std::span<const TaskEstimate> tasks, int rounds,
+                          const SearchConfig& config, std::int64_t tokens) {
   using Kind = results::LedgerKind;
   Estimate together;
-  for (Spend Estimate::*part : {&Estimate::expected, &Estimate::calm, &Estimate::largest}) {
+  for (Spend Estimate::*part : kParts) {
     Spend& sum = together.*part;
-    sum.dollars = 0;
-    for (const Estimate& task : tasks) {
-      const Spend& one = task.*part;
-      sum.calls += one.calls;
-      sum.tokens_in += one.tokens_in;
-      sum.tokens_out += one.tokens_out;
-      sum.tokens += one.tokens;
-      sum.evaluations += one.evaluations;
-      if (sum.dollars && one.dollars) {
-        *sum.dollars += *one.dollars;
-      } else {
-        sum.dollars.reset();
+    Spend round;  // of the dearest task; expected: of all
+    sum.dollars = round.dollars = 0;
+    const bool expected = part == &Estimate::expected;
+    for (const TaskEstimate& task : tasks) {
+      const Spend& one = task.alone.*part;
+      const Spend& last = task.last_round.*part;
+      for (std::int64_t Spend::*count : kCounts) {
+        sum.*count += one.*count;
+        round.*count = expected ? round.*count + last.*count : std::max(round.*count, last.*count);
       }
+      if (!one.dollars || !last.dollars) sum.dollars.reset();
+      if (!sum.dollars) continue;
+      *sum.dollars += *one.dollars;
+      round.dollars =
+          expected ? *round.dollars + *last.dollars : std::max(*round.dollars, *last.dollars);
+    }
+    if (rounds > 0 && !tasks.empty()) {
+      const double times =
+          expected ? static_cast<double>(rounds) / static_cast<double>(tasks.size()) : rounds;
+      for (std::int64_t Spend::*count : kCounts) {
+        sum.*count = std::min(sum.*count, Rounded(times * static_cast<double>(round.*count)));
+      }
+      if (sum.dollars) *sum.dollars = std::min(*sum.dollars, times * *round.dollars);
     }
     const auto cut = [&](std::int64_t& value, Kind kind) {
       value = Rounded(Cut(static_cast<double>(value), config, kind));

@@ -39,9 +39,18 @@ struct Estimate {
 // Each is cut to the limits, which the ledger keeps. REQUIRES: a valid configuration.
 Estimate EstimateSpend(const seeds::Task& task, const SearchConfig& config,
                        const ideas::Library& library);
-// Of the tasks of a batch, whose estimates these are: their sum, cut to the limits that they share:
-// those of `config`, and `tokens` tokens (0 = no such limit).
-Estimate EstimateTogether(std::span<const Estimate> tasks, const SearchConfig& config,
-                          std::int64_t tokens);
+// A task of a batch.
+struct TaskEstimate {
+  Estimate alone;       // EstimateSpend, with all the rounds that it may have
+  Estimate last_round;  // EstimateLastRound of the same
+};
+// What the last of the configured rounds adds, without limits: no round costs more.
+Estimate EstimateLastRound(const seeds::Task& task, SearchConfig config,
+                           const ideas::Library& library);
+// All tasks of a batch: their sum, but no more than `rounds` rounds of the dearest task (expected:
+// of the mean of them), where they share so many (0 = they do not); cut to the limits that they
+// share: those of `config`, and `tokens` tokens (0 = no such limit).
+Estimate EstimateTogether(std::span<const TaskEstimate> tasks, int rounds,
+                          const SearchConfig& config, std::int64_t tokens);
 
 }  // namespace grove::search

@@ -240,5 +240,36 @@ TEST_F(EstimateTest, OneUnknownPriceLeavesDollarsUnknown) {
   EXPECT_FALSE(Make().expected.dollars);
 }
 
+// Ten rounds of two tasks are not ten of each.
+TEST(BatchEstimateTest, SharedRoundsAreCountedOnce) {
+  SearchConfig config;
+  config.task = "tiny";
+  config.rounds = 10;
+  const seeds::Task task = testing::TinyTask();
+  const auto library = ideas::Library::Load();
+  ASSERT_TRUE(library);
+  const TaskEstimate one{EstimateSpend(task, config, *library),
+                         EstimateLastRound(task, config, *library)};
+  SearchConfig shorter = config;
+  shorter.branches = 1;
+  const TaskEstimate cheap{EstimateSpend(task, shorter, *library),
+                           EstimateLastRound(task, shorter, *library)};
+  const std::vector<TaskEstimate> tasks = {one, cheap};
+  const Estimate apart = EstimateTogether(tasks, 0, config, 0);
+  EXPECT_EQ(apart.largest.calls, one.alone.largest.calls + cheap.alone.largest.calls);
+  const Estimate shared = EstimateTogether(tasks, 10, config, 0);
+  for (Spend Estimate::*part : {&Estimate::calm, &Estimate::largest}) {
+    // No less than all of them for the dearer task alone, and no more than ten of its dearest.
+    EXPECT_GE((shared.*part).tokens, (one.alone.*part).tokens);
+    EXPECT_LE((shared.*part).tokens, 10 * (one.last_round.*part).tokens);
+    EXPECT_LT((shared.*part).calls, (apart.*part).calls);
+  }
+  EXPECT_LT(shared.expected.tokens, one.alone.expected.tokens);
+  EXPECT_GT(shared.expected.tokens, cheap.alone.expected.tokens);
+  // More rounds to share than both may have: nothing is cut.
+  EXPECT_EQ(EstimateTogether(tasks, 1000, config, 0).largest.tokens, apart.largest.tokens);
+  EXPECT_EQ(EstimateTogether(tasks, 10, config, 5000).largest.tokens, 5000);
+}
+
 }  // namespace
 }  // namespace grove::search
