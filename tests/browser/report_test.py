@@ -199,8 +199,9 @@ class Tree(Page):
         self.assertEqual(len(self.nodes()), 1 + ideas + kernels)
 
     def test_zoom_buttons_and_keys_change_the_scale(self):
-        scale = lambda: float(re.search(r"scale\(([\d.]+)", browser.js(
-            "return document.querySelector('svg.tree > g').getAttribute('transform')")).group(1))
+        transform = lambda: browser.js("return document.querySelector('svg.tree > g').getAttribute('transform')")
+        scale = lambda: float(re.search(r"scale\(([\d.]+)", transform()).group(1))
+        browser.wait(transform)  # it is set when the page has been laid out
         before = scale()
         next(b for b in browser.all("button") if b.get_attribute("aria-label") == "Zoom out").click()
         browser.wait(lambda: scale() < before)
