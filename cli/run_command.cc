@@ -361,7 +361,9 @@ int EstimateOfBatch(const search::BatchSpec& spec, const std::vector<seeds::Task
     return kExitDone;
   }
   fmt::print("{} tasks, each as if it were alone{}:\n", tasks.size(),
-             spec.rounds > 0 ? fmt::format(" with what it may have of the {} shared rounds", spec.rounds) : "");
+             spec.rounds > 0
+                 ? fmt::format(" with what it may have of the {} shared rounds", spec.rounds)
+                 : "");
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     fmt::print("  {:<20} weight {:<6.4g} {} tokens expected, {} at most\n", spec.tasks[i].name,
                spec.tasks[i].weight, results::FormatCount(estimates[i].alone.expected.tokens),

@@ -91,9 +91,7 @@ std::vector<const CaseRow*> ScoredCases(const RunData& data) {
 Json CreditJson(const std::vector<const CandidateRow*>& siblings,
                 const std::unordered_map<CandidateId, int>& positions) {
   const IdeaCredit credit = CreditOf(siblings);
-  Json json = {{"n", credit.tries()},
-               {"compiled", credit.compiled},
-               {"ok", credit.correct}};
+  Json json = {{"n", credit.tries()}, {"compiled", credit.compiled}, {"ok", credit.correct}};
   if (credit.best != nullptr) json["best"] = positions.at(credit.best->id);
   if (credit.median) json["median"] = Number(credit.median->count());
   return json;
