@@ -93,6 +93,9 @@ void PrintSummary(const std::string& run, const search::SearchSummary& summary,
   }
   if (summary.status != results::RunStatus::kFinished && !summary.awaits) {
     fmt::print("go on with: grove resume {}\n", run);
+  } else if (summary.spent) {
+    fmt::print("what was left undone comes first with a larger --budget...: grove resume {}\n",
+               run);
   }
 }
 
