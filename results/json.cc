@@ -121,6 +121,7 @@ class Writer {
         {"evaluated", credit.evaluated},
         {"duplicates", credit.duplicates},  // neither for the idea nor against it
         {"undecided", credit.undecided},    // the same
+        {"open", credit.open()},            // without a verdict yet
         {"compiled", credit.compiled},
         {"correct", credit.correct},
         {"best", scored ? Json(credit.best->name) : Json(nullptr)},

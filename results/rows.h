@@ -419,8 +419,9 @@ struct IdeaCredit {
   const CandidateRow* best = nullptr;  // least score
   std::optional<Nanoseconds> median;   // of the scores of best's kind
   std::optional<Nanoseconds> worst;    // of them
-  // What shares are of: the candidates that tell, or will tell, something of the idea.
-  int tries() const { return candidates - duplicates - undecided; }
+  // What shares are of: the candidates that tell something of the idea.
+  int tries() const { return evaluated - duplicates - undecided; }
+  int open() const { return candidates - evaluated; }  // of which nothing is known yet
 };
 // `siblings` in any order. Pointers lead into them.
 IdeaCredit CreditOf(const std::vector<const CandidateRow*>& siblings);

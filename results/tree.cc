@@ -217,7 +217,10 @@ class TreeWriter {
                 {idea.category.empty() ? "" : "[" + Fit(Visible(idea.category), 24) + "]", kDim, 4},
                 {from, kDim, 3},
                 {tries == 0 && credit.candidates > 0
-                     ? (credit.duplicates > 0 ? "nothing new" : "nothing tried") + Apart(credit)
+                     ? (credit.open() > 0       ? "nothing yet"
+                        : credit.duplicates > 0 ? "nothing new"
+                                                : "nothing tried") +
+                           Apart(credit)
                      : fmt::format("{}/{} compiled, {}/{} correct{}", credit.compiled, tries,
                                    credit.correct, tries, Apart(credit)),
                  kPlain, 1},
@@ -290,6 +293,7 @@ class TreeWriter {
       text += fmt::format(", {} duplicate{}", credit.duplicates, credit.duplicates == 1 ? "" : "s");
     }
     if (credit.undecided > 0) text += fmt::format(", {} undecided", credit.undecided);
+    if (credit.open() > 0) text += fmt::format(", {} open", credit.open());
     return text;
   }
 

@@ -89,11 +89,11 @@ TEST(TreeTest, ShowsTheWholeTreeAtFullWidth) {
             "modelled\n"
             "   ├─ r0.i1.b1 pass 200.0 us modelled 2.00x seed * fastest\n"
             "   └─ r0.i1.b2 wrong_result (smoke n512) row 7 is wrong\n"
-            "round 1 running 2 candidates, 1 compiled, 1 correct best 100.0 us modelled\n"
+            "round 1 running 2 candidates, 1 compiled, 1 correct, 1 open best 100.0 us modelled\n"
             "├─ r1.i1 Warp per row [layout] from r0.i1.b1 1/1 compiled, 1/1 correct best 100.0 us "
             "modelled\n"
             "│  └─ r1.i1.b1 pass 100.0 us modelled 4.00x seed 2.00x parent\n"
-            "└─ r1.i2 Online maximum [math] from r0.i1.b1 0/1 compiled, 0/1 correct\n"
+            "└─ r1.i2 Online maximum [math] from r0.i1.b1 nothing yet, 1 open\n"
             "   └─ r1.i2.b1 requested\n");
 }
 

@@ -125,12 +125,14 @@ function overview(run, source) {
   const kinds = d3.nest().key((i) => i.category || "none").entries(run.ideas).map(({ key, values }) => {
     const all = values.flatMap((i) => i.candidates);
     const scored = all.filter((c) => c.score && c.kind === run.kind);
-    return { key, ideas: values.length, n: all.length, ok: all.filter((c) => c.verdict === "pass").length,
+    // Of those that tell something: no duplicates, and none that nobody has evaluated.
+    return { key, ideas: values.length, kernels: all.length, n: d3.sum(values, (i) => i.credit.n),
+      ok: d3.sum(values, (i) => i.credit.ok),
       gain: d3.max(scored, (c) => c.over_parent), best: d3.min(scored, (c) => c.score) };
   }).sort((a, b) => (b.gain || 0) - (a.gain || 0));
   out.append(h("section", { class: "card" }, h("h2", {}, "What kinds of idea paid"), table(
     ["category", "ideas", "kernels", "correct", "best time", "best gain over a parent"],
-    kinds.map((k) => [h("a", { href: "#/tree?category=" + encodeURIComponent(k.key) }, k.key), count(k.ideas), count(k.n),
+    kinds.map((k) => [h("a", { href: "#/tree?category=" + encodeURIComponent(k.key) }, k.key), count(k.ideas), count(k.kernels),
       k.n ? share(k.ok / k.n) : "-", time(k.best), ratio(k.gain)]), { label: "Categories" })));
   return out;
 }
