@@ -358,9 +358,14 @@ TEST_F(PipelineTest, ALargerBudgetTakesUpTheRoundThatASmallerOneCut) {
     ASSERT_FALSE(before.rounds.empty());
     EXPECT_TRUE(before.rounds.back().cut);
     EXPECT_EQ(before.rounds.back().status, results::RoundStatus::kFinished);
-    // As much again changes nothing.
+    // As much again evaluates nothing; what costs nothing, as a duplicate, may be seen.
+    const auto passed = [](const RunData& data) {
+      return std::count_if(data.candidates.begin(), data.candidates.end(),
+                           [](const auto& row) { return results::ScoreOf(row).has_value(); });
+    };
     ASSERT_TRUE(Run(client, name));
-    EXPECT_EQ(tree_of(Load(name)), tree_of(before));
+    EXPECT_EQ(passed(Load(name)), passed(before));
+    EXPECT_TRUE(Load(name).rounds.back().cut);
     config_.limits.clear();
     const auto whole = Run(client, name);
     ASSERT_TRUE(whole) << whole.error().message;
