@@ -1,4 +1,6 @@
-// Contests, profiles and baselines: what measuring devices add to a run.
+// Evaluations, contests, profiles and baselines: what measuring devices add to a run.
+#include <map>
+
 #include <fmt/format.h>
 
 #include "results/sql.h"
@@ -16,6 +18,48 @@ std::optional<Nanoseconds> FromNs(const std::optional<double>& value) {
 }
 
 }  // namespace
+
+void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
+  std::vector<StageRow> stages = e.stages;
+  if (stages.empty()) {
+    stages.push_back({e.verdict.stage, e.verdict.case_name, e.verdict.kind, Milliseconds(0)});
+  }
+  int ordinal = 0;
+  for (const StageRow& s : stages) {
+    Query(c, "INSERT INTO stages VALUES (?, ?, ?, ?, ?, ?, ?, ?)", id, ordinal++, s.stage,
+          s.case_name, s.verdict, Finite(s.duration.count()), Finite(s.error), Finite(s.tolerance))
+        .Run();
+  }
+  for (const CaseTimeRow& t : e.case_times) {
+    Query(c,
+          "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+          "?, ?, ?, ?)",
+          id, t.case_name, t.kind, t.mode, t.time.count(), Ns(t.low), Ns(t.high),
+          Finite(t.floor.count()), Finite(t.class_floor.count()), t.bound, Finite(t.dram_bytes),
+          Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note,
+          t.gpu_uuid, Finite(t.empty.count()))
+        .Run();
+  }
+  ordinal = 0;
+  for (const LaunchRow& l : e.launches) {
+    Query(c, "INSERT INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", id, l.case_name,
+          ordinal++, l.entry, l.launches, Finite(l.time.count()), Finite(l.dram_bytes), l.bound,
+          Finite(l.occupancy), l.limiter)
+        .Run();
+  }
+  for (const KernelRow& k : e.kernels) {
+    Query(c, "INSERT OR REPLACE INTO kernels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", id, k.case_name,
+          k.entry, k.registers, k.spill_stores.value, k.spill_loads.value, k.static_shared.value,
+          k.dynamic_shared.value, k.stack.value)
+        .Run();
+  }
+  std::map<std::pair<std::string_view, TimingMode>, std::int64_t> next;
+  for (const SampleRow& s : e.samples) {
+    Query(c, "INSERT INTO samples VALUES (?, ?, ?, ?, ?)", id, s.case_name, s.mode,
+          next[{s.case_name, s.mode}]++, s.time.count())
+        .Run();
+  }
+}
 
 bool InsertPromotion(Connection& c, const PromotionRow& p, WallTime now) {
   const int inserted =

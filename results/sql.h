@@ -267,7 +267,10 @@ std::string Unpack(const void* content, std::size_t bytes, std::int64_t size, co
 
 // Reads everything (load.cc). Throws. `live` is left false.
 RunData LoadAll(Connection& connection);
-// What measuring devices add (measured.cc): contests, profiles, baselines. Throw.
+// Quantities that are only context; a NaN from a model must not lose the verdict it comes with.
+inline double Finite(double value) { return std::isfinite(value) ? value : 0.0; }
+// What measuring devices add (measured.cc): evaluations, contests, profiles, baselines. Throw.
+void InsertEvaluation(Connection& connection, CandidateId id, const EvaluationRow& evaluation);
 bool InsertPromotion(Connection& connection, const PromotionRow& promotion, WallTime now);
 void PutProfile(Connection& connection, CandidateId candidate, std::string_view summary,
                 std::string_view report, WallTime now);

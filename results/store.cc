@@ -38,9 +38,6 @@ std::string DimsJson(const std::vector<seeds::Dim>& dims) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Quantities that are only context; a NaN from a model must not lose the verdict it comes with.
-double Finite(double value) { return std::isfinite(value) ? value : 0.0; }
-
 std::optional<Hash> PutOptional(Connection& c, const std::optional<std::string>& text) {
   return text ? std::optional(PutText(c, *text)) : std::nullopt;
 }
@@ -75,51 +72,6 @@ std::string NameOf(Connection& c, CandidateId id) {
     Throw(ErrorCode::kNotFound, fmt::format("the run has no candidate {}", id.value));
   }
   return row.Text(0);
-}
-
-void InsertEvaluation(Connection& c, CandidateId id, const EvaluationRow& e) {
-  std::vector<StageRow> stages = e.stages;
-  if (stages.empty()) {
-    stages.push_back({e.verdict.stage, e.verdict.case_name, e.verdict.kind, Milliseconds(0)});
-  }
-  int ordinal = 0;
-  for (const StageRow& s : stages) {
-    Query(c, "INSERT INTO stages VALUES (?, ?, ?, ?, ?, ?, ?, ?)", id, ordinal++, s.stage,
-          s.case_name, s.verdict, Finite(s.duration.count()), Finite(s.error), Finite(s.tolerance))
-        .Run();
-  }
-  const auto ns = [](const std::optional<Nanoseconds>& t) {
-    return t ? std::optional(t->count()) : std::nullopt;
-  };
-  for (const CaseTimeRow& t : e.case_times) {
-    Query(c,
-          "INSERT OR REPLACE INTO case_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-          "?, ?, ?, ?)",
-          id, t.case_name, t.kind, t.mode, t.time.count(), ns(t.low), ns(t.high),
-          Finite(t.floor.count()), Finite(t.class_floor.count()), t.bound, Finite(t.dram_bytes),
-          Finite(t.occupancy), t.limiter, t.launches, t.dropped, Finite(t.checked_share), t.note,
-          t.gpu_uuid, Finite(t.empty.count()))
-        .Run();
-  }
-  ordinal = 0;
-  for (const LaunchRow& l : e.launches) {
-    Query(c, "INSERT INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", id, l.case_name,
-          ordinal++, l.entry, l.launches, Finite(l.time.count()), Finite(l.dram_bytes), l.bound,
-          Finite(l.occupancy), l.limiter)
-        .Run();
-  }
-  for (const KernelRow& k : e.kernels) {
-    Query(c, "INSERT OR REPLACE INTO kernels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", id, k.case_name,
-          k.entry, k.registers, k.spill_stores.value, k.spill_loads.value, k.static_shared.value,
-          k.dynamic_shared.value, k.stack.value)
-        .Run();
-  }
-  std::map<std::pair<std::string_view, TimingMode>, std::int64_t> next;
-  for (const SampleRow& s : e.samples) {
-    Query(c, "INSERT INTO samples VALUES (?, ?, ?, ?, ?)", id, s.case_name, s.mode,
-          next[{s.case_name, s.mode}]++, s.time.count())
-        .Run();
-  }
 }
 
 Status MakeFolder(const std::filesystem::path& folder) {
