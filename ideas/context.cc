@@ -132,18 +132,6 @@ std::string DescribeTried(const TriedIdea& tried) {
   return line;
 }
 
-std::size_t LeastSize(const TriedIdea& tried) {
-  std::size_t size = tried.title.size() + tried.note.size();
-  for (const std::string& text : tried.implementations) size += text.size();
-  return size;
-}
-
-std::vector<std::string> DescribeAll(const std::vector<TriedIdea>& tried) {
-  std::vector<std::string> lines;
-  for (const TriedIdea& t : tried) lines.push_back(DescribeTried(t));
-  return lines;
-}
-
 std::string Shield(std::string_view text) {
   std::string out;
   out.reserve(text.size());

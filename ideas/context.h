@@ -101,9 +101,6 @@ struct TriedIdea {
   std::optional<double> median_gain{};  // parent / median of the correct siblings
 };
 std::string_view Name(TriedIdea::Outcome outcome);
-// Bytes that DescribeTried takes, or some less: who collects ideas for a prompt may stop where
-// these exceed its room.
-std::size_t LeastSize(const TriedIdea& tried);
 
 // What a prompt has room for, bytes. What does not fit is left out, and the prompt says so.
 struct PromptBudget {
@@ -130,7 +127,6 @@ std::string DescribeGain(double gain);
 // For a prompt: "Vectorised loads [memory access]: win, 1.80x; note", then a line for each
 // implementation, "  - r2.i1.b1: 812.3 us, 1.80x its parent".
 std::string DescribeTried(const TriedIdea& tried);
-std::vector<std::string> DescribeAll(const std::vector<TriedIdea>& tried);
 
 // Foreign text made safe inside a section: tags that look like a section's get a blank after '<'.
 std::string Shield(std::string_view text);

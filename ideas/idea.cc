@@ -206,6 +206,10 @@ std::string_view Name(Category category) {
 }
 
 std::optional<Category> CategoryFromName(std::string_view name) {
+  // As it is stored, most of the time.
+  for (const Category category : kCategories) {
+    if (name == Name(category)) return category;
+  }
   const std::string wanted = NormalisedTitle(name);
   for (const Category category : kCategories) {
     if (wanted == Name(category)) return category;
@@ -214,10 +218,6 @@ std::optional<Category> CategoryFromName(std::string_view name) {
 }
 
 Category NearestCategory(std::string_view text) {
-  // As it is stored, most of the time.
-  for (const Category category : kCategories) {
-    if (text == Name(category)) return category;
-  }
   if (const auto exact = CategoryFromName(text)) return *exact;
   const std::string lower = LowerCase(text);
   for (const Word& entry : kVocabulary) {

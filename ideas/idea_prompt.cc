@@ -25,10 +25,10 @@ Result<llm::Request> BuildIdeaRequest(const IdeaContext& context, const PromptPa
   fields.SetLines("lineage", FitLines(context.lineage, room.lineage, true, context.lineage_older));
   fields.SetLines("ties", FitChanges(context.ties, room.ties));
   fields.SetLines("changes", FitChanges(context.changes, room.changes));
-  fields.SetLines("tried_here", FitLines(DescribeAll(context.tried_here), room.tried_here, true,
-                                         context.tried_here_older));
+  fields.SetLines("tried_here",
+                  FitLines(context.tried_here, room.tried_here, true, context.tried_here_older));
   fields.SetLines("tried_elsewhere",
-                  FitLines(DescribeAll(context.tried_elsewhere), room.tried_elsewhere, false));
+                  FitLines(context.tried_elsewhere, room.tried_elsewhere, false));
   fields.SetLines("playbook", FitLines(ShieldAll(context.playbook), room.playbook, false));
   fields.SetLines("hints", ShieldAll(context.hints));
   fields.SetLines("proposed", ShieldAll(context.proposed));

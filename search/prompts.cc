@@ -215,8 +215,8 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
       ++context.tried_here_older;
       continue;
     }
-    context.tried_here.push_back(OutcomeOf(tree, **idea));
-    size += ideas::LeastSize(context.tried_here.back());
+    context.tried_here.push_back(ideas::DescribeTried(OutcomeOf(tree, **idea)));
+    size += context.tried_here.back().size();
   }
   std::reverse(context.tried_here.begin(), context.tried_here.end());
   std::set<IdeaId> lineage;  // shown already
@@ -234,7 +234,7 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
     const std::string beside =
         best != nullptr ? BesideParent(*best, *data.Find(parent.id)) : std::string();
     if (!beside.empty()) tried.from += "; " + beside;
-    context.tried_elsewhere.push_back(std::move(tried));
+    context.tried_elsewhere.push_back(ideas::DescribeTried(tried));
   }
   auto changes = ChangesBeside(tree, *data.Find(parent.id), question.round);
   if (!changes) return Failure(std::move(changes.error()));

@@ -60,9 +60,9 @@ TEST(IdeaPrompt, SaysTaskDeviceParentAndWhatIsWanted) {
 
 TEST(IdeaPrompt, EverySectionThatOpensCloses) {
   IdeaContext context = Context();
-  context.tried_here = {{"Online sum", Category::kInstructions, TriedIdea::Outcome::kWin, 1.3, ""}};
-  context.tried_elsewhere = context.tried_here;
-  context.lineage = DescribeAll(context.tried_here);
+  context.tried_here = {
+      DescribeTried({"Online sum", Category::kInstructions, TriedIdea::Outcome::kWin, 1.3, ""})};
+  context.lineage = context.tried_elsewhere = context.tried_here;
   context.playbook = context.hints = {"think"};
   context.goal = "below 500 us";
   const std::string prompt = Prompt(context);
@@ -83,8 +83,10 @@ TEST(IdeaPrompt, SectionsWithNothingInThemAreLeftOut) {
 TEST(IdeaPrompt, TriedIdeasCarryOutcomeGainAndReason) {
   IdeaContext context = Context();
   context.tried_here = {
-      {"Unroll", Category::kAsynchrony, TriedIdea::Outcome::kLoss, 0.91, "spills\nmuch"},
-      {"Split", Category::kParallelism, TriedIdea::Outcome::kFailed, {}, "wrong_result"}};
+      DescribeTried(
+          {"Unroll", Category::kAsynchrony, TriedIdea::Outcome::kLoss, 0.91, "spills\nmuch"}),
+      DescribeTried(
+          {"Split", Category::kParallelism, TriedIdea::Outcome::kFailed, {}, "wrong_result"})};
   const std::string prompt = Prompt(context);
   EXPECT_NE(prompt.find("- Unroll [asynchrony and latency hiding]: loss, 0.910x; spills much\n"),
             std::string::npos);

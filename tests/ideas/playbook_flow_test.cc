@@ -110,8 +110,8 @@ TEST_P(PlaybookFlow, IdeasOfOneParentRunOutWithoutRepeating) {
     }
     for (const ideas::Idea& idea : parsed->ideas) {
       EXPECT_TRUE(seen.insert(idea.title).second) << idea.title;
-      context.tried_here.push_back(
-          {idea.title, idea.category, ideas::TriedIdea::Outcome::kTie, 1.0, ""});
+      context.tried_here.push_back(ideas::DescribeTried(
+          {idea.title, idea.category, ideas::TriedIdea::Outcome::kTie, 1.0, ""}));
     }
   }
   FAIL() << "ideas never ended";
