@@ -13,6 +13,7 @@
 #include "base/toml.h"
 #include "results/format.h"
 #include "results/store.h"
+#include "search/selection.h"
 
 namespace grove::search {
 namespace {
@@ -242,8 +243,8 @@ TaskStanding StandingOf(const BatchTask& task, const results::RunData* data, int
     if (round.status != results::RoundStatus::kFinished) continue;
     ++standing.rounds;
     double after = best;
-    for (const results::CandidateRow& candidate : data->candidates) {
-      if (candidate.round != round.id || seed == nullptr) continue;
+    for (const results::CandidateRow& candidate : CandidatesOf(*data, round.index)) {
+      if (seed == nullptr) break;
       if (!results::SpeedUp(*seed, candidate)) continue;
       after = std::min(after, results::ScoreOf(candidate)->count());
     }

@@ -37,18 +37,16 @@ std::vector<Challenger> ChallengersOf(const PromoteParts& parts, const Candidate
                                       RoundId round) {
   const RunData& data = parts.tree.data();
   std::vector<Challenger> challengers;
-  for (auto row = data.candidates.rbegin(); row != data.candidates.rend(); ++row) {
-    // A round's candidates stand together, at the end.
-    if (row->round != round) break;
-    if (!Measured(*row)) continue;
-    double time = Score(*row);
-    if (parts.beside && champion.identity && row->identity) {
-      if (const auto pairs = parts.beside(*champion.identity, *row->identity)) {
+  for (const CandidateRow& row : CandidatesOf(data, data.Find(round)->index)) {
+    if (!Measured(row)) continue;
+    double time = Score(row);
+    if (parts.beside && champion.identity && row.identity) {
+      if (const auto pairs = parts.beside(*champion.identity, *row.identity)) {
         const eval::Promotion seen = eval::Decide(*pairs);
         if (seen.outcome == eval::Contest::kFaster) time = seen.ratio * Score(champion);
       }
     }
-    if (time < Score(champion)) challengers.push_back({&*row, time});
+    if (time < Score(champion)) challengers.push_back({&row, time});
   }
   std::sort(challengers.begin(), challengers.end(), [](const Challenger& a, const Challenger& b) {
     return a.time != b.time ? a.time < b.time : a.row->id < b.row->id;

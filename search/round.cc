@@ -115,6 +115,11 @@ struct Round::Impl {
     if (!error || error->code == ErrorCode::kCancelled) error = std::move(problem);
     if (!drains) parts.halt.request_stop();
   }
+  // Whether a refusal is the end of its branch: a share is used up, or a replayed run did not ask.
+  // What the end of the run's budget leaves undone is left to a larger one.
+  bool EndsBranch(const Error& refusal) const {
+    return refusal.code == ErrorCode::kBudget && !parts.calls.exhausted();
+  }
   bool out_of_budget() const {
     const std::scoped_lock lock(mutex);
     return spent.has_value();
@@ -267,9 +272,8 @@ struct Round::Impl {
       auto answer = turn == 0 && early != plan.early.end() ? Counted(parts.early.Get(early->second))
                                                            : Ask(key, *request);
       if (!answer) {
-        // A share that is used up or a replay without that question: this branch ends, in silence
-        // otherwise.
-        if (answer.error().code == ErrorCode::kBudget && !parts.calls.exhausted()) {
+        // In silence otherwise.
+        if (EndsBranch(answer.error())) {
           parts.observer.Line(
               fmt::format("  no ideas from {}: {}", parent.name, answer.error().message));
         }
@@ -359,10 +363,7 @@ struct Round::Impl {
     if (!answer) {
       const Error refusal = answer.error();
       Set(refusal);
-      // Left to a larger budget when the run's is spent; else this is its end.
-      if (refusal.code == ErrorCode::kBudget && !parts.calls.exhausted()) {
-        Conclude(slot, NotDone("not asked: " + refusal.message));
-      }
+      if (EndsBranch(refusal)) Conclude(slot, NotDone("not asked: " + refusal.message));
       return;
     }
     Got(slot, Receive(answer->reply, BaseOf(*slot), 0));
@@ -412,8 +413,7 @@ struct Round::Impl {
     if (!reserved) {
       const Error refusal = reserved.error();
       Set(refusal);
-      // As in Write.
-      const bool ends = refusal.code == ErrorCode::kBudget && !parts.calls.exhausted();
+      const bool ends = EndsBranch(refusal);
       const EvaluationRow row = NotDone("not evaluated: " + refusal.message);
       for (const SlotPtr& waiting :
            ends ? programs.Finish(identity, row) : programs.GiveUp(identity)) {

@@ -72,7 +72,7 @@ struct Search::Impl {
   std::vector<results::FrontierEntry> Choose(int index) const;
   std::int64_t SizeOf(const CandidateRow& row) const;
   // The least time among the round's own candidates that lost no contest.
-  std::optional<double> BestOf(RoundId round) const;
+  std::optional<double> BestOf(int round) const;
   // Tells the bandit, if there is one, what a finished round (its index) says of the models.
   Status Learn(int round);
   void Update(const std::function<void(LiveState&)>& change) {
@@ -131,7 +131,7 @@ Status Search::Impl::Open() {
     if (round.status != RoundStatus::kFinished) continue;
     asked_early = MayAskEarly();
     ++finished;
-    stagnation.Round(BestOf(round.id));
+    stagnation.Round(BestOf(round.index));
     if (auto learnt = Learn(round.index); !learnt) return learnt;
   }
   Update([&](LiveState& state) {
@@ -221,20 +221,16 @@ Status Search::Impl::Learn(int round) {
   return {};
 }
 
-std::optional<double> Search::Impl::BestOf(RoundId round) const {
+std::optional<double> Search::Impl::BestOf(int round) const {
   std::optional<double> best;
-  const auto& candidates = tree->data().candidates;
   const auto kind = tree->data().Seed()->evaluation->score_kind;
   std::set<CandidateId> losers;
   for (const results::PromotionRow& contest : tree->data().promotions) {
     if (!contest.promoted) losers.insert(contest.challenger);
   }
-  // A round's candidates stand together.
-  const auto begin = std::find_if(candidates.rbegin(), candidates.rend(),
-                                  [&](const CandidateRow& row) { return row.round == round; });
-  for (auto row = begin; row != candidates.rend() && row->round == round; ++row) {
-    const auto score = results::ScoreOf(*row);
-    if (!score || row->evaluation->score_kind != kind || losers.contains(row->id)) continue;
+  for (const CandidateRow& row : CandidatesOf(tree->data(), round)) {
+    const auto score = results::ScoreOf(row);
+    if (!score || row.evaluation->score_kind != kind || losers.contains(row.id)) continue;
     if (!best || score->count() < *best) best = score->count();
   }
   return best;
@@ -377,7 +373,7 @@ Status Search::Impl::RunRound(std::stop_token stop) {
   }
   if (auto done = PromoteWinners(contests, round.id(), halt.get_token()); !done) return done;
   if (!spent && calls.exhausted()) spent = calls.ledger().reason();
-  stagnation.Round(BestOf(round.id()));
+  stagnation.Round(BestOf(plan.index));
   const auto chosen = Choose(plan.index);
   if (auto done = tree->FinishRound(round.id(), chosen, spent.has_value()); !done) return done;
   ++finished;
