@@ -27,6 +27,16 @@ eval::LaunchReport Launch(const char* kernel, double us, const char* bound = "",
   return launch;
 }
 
+// What the compiler says of the panel in the scored case.
+eval::KernelRecord Panel() {
+  eval::KernelRecord record;
+  record.case_name = "n512";
+  record.entry.name = "panel";
+  record.entry.registers = 128;
+  record.entry.spill_stores = 208;
+  return record;
+}
+
 // Two panels and two updates, a third of the time in the panels.
 eval::Evaluation Blocked() {
   eval::Evaluation evaluation;
@@ -139,12 +149,7 @@ TEST(Describe, ImplementationsHaveALineEach) {
   kernel.name = "r2.i1.b1";
   EXPECT_EQ(DescribeImplementation(kernel, &parent), "r2.i1.b1: 300.0 us, 0.80x its parent");
   eval::Evaluation evaluation = Blocked();
-  eval::KernelRecord record;
-  record.case_name = "n512";
-  record.entry.name = "panel";
-  record.entry.registers = 128;
-  record.entry.spill_stores = 208;
-  evaluation.kernels = {record};
+  evaluation.kernels = {Panel()};
   kernel.evaluation = ToRow(evaluation);
   EXPECT_EQ(DescribeImplementation(kernel, &parent),
             "r2.i1.b1: 300.0 us, 0.80x its parent; registers 128, spills 208, occupancy 25%, "
@@ -174,10 +179,7 @@ TEST(Describe, LaunchedKernelsStandInTheOrderOfTheirTime) {
   EXPECT_EQ(LaunchedKernels(ToRow(Blocked())), (std::vector<std::string>{"update", "panel"}));
   eval::Evaluation one = Blocked();
   one.times[0].launches.resize(1);
-  eval::KernelRecord record;
-  record.case_name = "n512";
-  record.entry.name = "panel";
-  one.kernels = {record};
+  one.kernels = {Panel()};
   EXPECT_EQ(LaunchedKernels(ToRow(one)), std::vector<std::string>{"panel"});
 }
 
@@ -192,12 +194,7 @@ TEST(Describe, ARepairIsToldWhatPassedAndWhatTheKernelsTake) {
   eval::Evaluation evaluation = Blocked();
   evaluation.verdict.kind = eval::VerdictKind::kWrongResult;
   evaluation.stages[2].passed = false;
-  eval::KernelRecord kernel;
-  kernel.case_name = "n512";
-  kernel.entry.name = "panel";
-  kernel.entry.registers = 128;
-  kernel.entry.spill_stores = 208;
-  evaluation.kernels = {kernel};
+  evaluation.kernels = {Panel()};
   EXPECT_EQ(RepairReport(ToRow(evaluation)),
             "passed before: smoke small\n"
             "kernel panel: 128 registers, 208 bytes spilled, 0 bytes shared");
