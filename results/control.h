@@ -9,9 +9,10 @@
 //
 // Layout: runs/NAME/control/KEY.json, one file per message, written beside and renamed. KEY begins
 // with the moment in microseconds, so that names sort by time. The run removes a file once what it
-// asks for is in the store; after a kill in between it is applied again, which changes nothing,
-// since the store takes a key once. A file that is no message is renamed to NAME.bad and reported.
-// Thread-safe: stateless functions.
+// asks for has taken effect: a text is in the store, a stop has been noted there and nothing new
+// begins. After a kill in between, a text is applied again, which changes nothing, since the store
+// takes a key once, and a stop or pause of the life before is passed over. A file that is no
+// message is renamed to NAME.bad and reported. Thread-safe: stateless functions.
 #pragma once
 
 #include <filesystem>

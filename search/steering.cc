@@ -73,8 +73,12 @@ void Steering::Apply(const results::ControlMessage& message) {
     if (*added) Note(fmt::format("{} from the user: {}", Name(message.kind), message.text));
   }
   if (applied_.contains(message.key)) return;
+  if (!text) Obey(message);
+  // Last, so that a message whose file is gone has taken effect.
   if (!results::RemoveControl(store_.folder(), message.key)) applied_.insert(message.key);
-  if (text) return;
+}
+
+void Steering::Obey(const results::ControlMessage& message) {
   if (message.time < since_) {
     Note(fmt::format("{} from before the run was resumed: passed over", Name(message.kind)));
     return;

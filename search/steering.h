@@ -50,6 +50,7 @@ class Steering {
 
  private:
   void Apply(const results::ControlMessage& message);
+  void Obey(const results::ControlMessage& message);  // a stop, pause or continue
   void Note(std::string_view text);
 
   results::Store& store_;

@@ -193,7 +193,7 @@ TEST_F(SteeringTest, AStoppedSearchKeepsTheAnswerInFlightAndGoesOn) {
   const auto stopped = RunSteered(parts, config_, {});
   ASSERT_TRUE(stopped) << stopped.error().message;
   EXPECT_EQ(stopped->status, RunStatus::kStopped);
-  const int before = asked;
+  EXPECT_EQ(asked, 2);  // nothing begins after a stop whose message is gone
   for (const results::CallRow& call : Load().calls) {
     EXPECT_EQ(call.status, results::CallStatus::kAnswered) << results::ToString(call.key);
   }
@@ -205,10 +205,10 @@ TEST_F(SteeringTest, AStoppedSearchKeepsTheAnswerInFlightAndGoesOn) {
   const auto finished = RunSteered(parts, config_, {});
   ASSERT_TRUE(finished) << finished.error().message;
   EXPECT_EQ(finished->status, RunStatus::kFinished);
-  EXPECT_EQ(asked - before, 6 - before);  // an idea and a program in each of three rounds
+  EXPECT_EQ(asked, 6);  // an idea and a program in each of three rounds
   const results::RunData data = Load();
   ASSERT_EQ(data.hints.size(), 1U);
-  EXPECT_EQ(data.Find(data.hints[0].round)->index, before >= 3 ? 3 : 2);
+  EXPECT_EQ(data.Find(data.hints[0].round)->index, 2);
 }
 
 TEST_F(SteeringTest, TheRunEndsWhenEveryGoalIsMet) {
