@@ -35,8 +35,8 @@ void SetReplyForm(ideas::PromptFields& fields, const ImplementContext& context,
   fields.SetText("program_tokens", fmt::to_string(program / 100 * 100));
 }
 
-Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields& fields,
-                           llm::Role role, const ideas::PromptPage& page) {
+// What does not depend on the idea.
+void SetParent(ideas::PromptFields& fields, const ImplementContext& context) {
   fields.SetText("task", ideas::DescribeTaskLines(context.task));
   fields.SetShown("library", context.task.library);
   fields.SetText("device", ideas::DescribeDevice(context.device));
@@ -45,43 +45,60 @@ Result<llm::Request> Build(const ImplementContext& context, ideas::PromptFields&
   parent.counters = ideas::FitText(parent.counters, room.counters);
   parent.what_counts.clear();  // it changes nothing about how a program is written
   fields.SetText("parent", ideas::DescribeKernel(parent));
-  if (!fields.Has("parent_source")) {
-    fields.SetText("parent_source",
-                   ideas::Fenced("cuda", ideas::FitText(parent.source, room.source)));
-  }
+  fields.SetText("parent_source",
+                 ideas::Fenced("cuda", ideas::FitText(parent.source, room.source)));
   fields.SetText("parent_plan", ideas::Fenced("json", ideas::FitText(parent.plan, room.plan)));
+  fields.SetLines("lineage",
+                  ideas::FitLines(context.lineage, room.steps, true, context.lineage_older));
+}
+
+void SetIdea(ideas::PromptFields& fields, const ImplementContext& context) {
   fields.SetText("title", ideas::Shield(context.idea.title));
   fields.SetText("category", std::string(ideas::Name(context.idea.category)));
   fields.SetText("rationale", ideas::Shield(context.idea.rationale));
   fields.SetText("gain", DescribeExpected(context.idea.expected_gain));
-  fields.SetLines("lineage",
-                  ideas::FitLines(context.lineage, room.steps, true, context.lineage_older));
-  fields.SetLines("named", ideas::FitChanges(context.named, room.named));
+  fields.SetLines("named", ideas::FitChanges(context.named, ideas::PromptBudget().named));
   fields.SetLines("hints", ideas::ShieldAll(context.hints));
-  auto prompt = page.Render(fields);
-  if (!prompt) return Failure(std::move(prompt.error()));
+}
+
+llm::Request RequestOf(llm::Role role, const ImplementContext& context, std::string prompt,
+                       std::size_t shared) {
   llm::Request request;
   request.role = role;
   request.model = context.model;
   request.seed = context.seed;
-  request.messages.push_back({llm::Message::Author::kUser, *std::move(prompt)});
+  request.messages.push_back({llm::Message::Author::kUser, std::move(prompt), shared});
   return request;
 }
 
 }  // namespace
 
 ProgramPages::ProgramPages(const std::filesystem::path& prompts)
-    : implement(prompts, "implement", {"rules"}), repair(prompts, "repair", {"rules"}) {}
+    : briefing(prompts, "briefing", {"rules"}),
+      implement(prompts, "implement"),
+      repair(prompts, "repair", {"briefing", "rules"}) {}
+
+Result<std::string> BuildBriefing(const ImplementContext& context, const ProgramPages& pages) {
+  ideas::PromptFields fields;
+  SetParent(fields, context);
+  return pages.briefing.Render(fields);
+}
 
 Result<llm::Request> BuildImplementRequest(const ImplementContext& context) {
-  return BuildImplementRequest(context, ProgramPages());
+  const ProgramPages pages;
+  const auto briefing = BuildBriefing(context, pages);
+  if (!briefing) return Failure(briefing.error());
+  return BuildImplementRequest(context, pages, *briefing);
 }
 
 Result<llm::Request> BuildImplementRequest(const ImplementContext& context,
-                                           const ProgramPages& pages) {
+                                           const ProgramPages& pages, std::string_view briefing) {
   ideas::PromptFields fields;
+  SetIdea(fields, context);
   SetReplyForm(fields, context, context.parent.source, context.parent.plan);
-  return Build(context, fields, llm::Role::kCode, pages.implement);
+  auto task = pages.implement.Render(fields);
+  if (!task) return Failure(std::move(task.error()));
+  return RequestOf(llm::Role::kCode, context, std::string(briefing) + *task, briefing.size());
 }
 
 Result<llm::Request> BuildRepairRequest(const RepairContext& context) {
@@ -90,6 +107,8 @@ Result<llm::Request> BuildRepairRequest(const RepairContext& context) {
 
 Result<llm::Request> BuildRepairRequest(const RepairContext& context, const ProgramPages& pages) {
   ideas::PromptFields fields;
+  SetParent(fields, context.implement);
+  SetIdea(fields, context.implement);
   fields.SetShown("has_program", !context.source.empty());
   SetReplyForm(fields, context.implement, context.source, context.plan);
   fields.SetText("failed_source", ideas::Fenced("cuda", context.source));
@@ -114,7 +133,9 @@ Result<llm::Request> BuildRepairRequest(const RepairContext& context, const Prog
   fields.SetLines("earlier", ideas::ShieldAll(context.earlier));
   fields.SetShown("has_report", !context.report.empty());
   fields.SetText("report", ideas::Shield(context.report));
-  return Build(context.implement, fields, llm::Role::kRepair, pages.repair);
+  auto prompt = pages.repair.Render(fields);
+  if (!prompt) return Failure(std::move(prompt.error()));
+  return RequestOf(llm::Role::kRepair, context.implement, *std::move(prompt), 0);
 }
 
 }  // namespace grove::codegen

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -34,16 +35,20 @@ struct ImplementContext {
   std::uint64_t seed = 0;
 };
 
-// The templates implement.mustache and repair.mustache of `prompts`.
+// The templates briefing.mustache, implement.mustache and repair.mustache of `prompts`.
 struct ProgramPages {
   explicit ProgramPages(const std::filesystem::path& prompts = ShareFolder("prompts/codegen"));
-  ideas::PromptPage implement, repair;
+  ideas::PromptPage briefing, implement, repair;
 };
 
-// Role kCode. Errors of PromptPage::Render. Without pages the template is read for this one
-// request.
+// What implementers of every idea from one parent are told first: task, device, rules, the parent
+// and its lineage. Errors of PromptPage::Render.
+Result<std::string> BuildBriefing(const ImplementContext& context, const ProgramPages& pages);
+
+// Role kCode; the message begins with `briefing`, which is its shared part. Errors of
+// PromptPage::Render. Without pages the templates are read for this one request.
 Result<llm::Request> BuildImplementRequest(const ImplementContext& context,
-                                           const ProgramPages& pages);
+                                           const ProgramPages& pages, std::string_view briefing);
 Result<llm::Request> BuildImplementRequest(const ImplementContext& context);
 
 // A program that failed and what is known about the failure, all sanitised (no host path).

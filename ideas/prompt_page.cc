@@ -46,8 +46,6 @@ void PromptFields::SetLines(const std::string& name, const std::vector<std::stri
   SetShown("has_" + name, !lines.empty());
 }
 
-bool PromptFields::Has(const std::string& name) const { return impl_->data.get(name) != nullptr; }
-
 struct PromptPage::Impl {
   std::filesystem::path folder;
   std::string name;
@@ -61,6 +59,8 @@ struct PromptPage::Impl {
     for (const std::string& part : parts) {
       auto other = ReadTemplate(folder, part);
       if (!other) return Failure(std::move(other.error()));
+      // The tag's own line ends it.
+      if (other->ends_with('\n')) other->pop_back();
       const std::string tag = "{{>" + part + "}}";
       for (auto at = text->find(tag); at != text->npos; at = text->find(tag, at + other->size())) {
         text->replace(at, tag.size(), *other);

@@ -25,7 +25,6 @@ class PromptFields {
   void SetShown(const std::string& name, bool shown);       // {{#name}}...{{/name}}
   // {{#name}}{{.}}{{/name}}, with has_name for the frame around it.
   void SetLines(const std::string& name, const std::vector<std::string>& lines);
-  bool Has(const std::string& name) const;
 
  private:
   friend class PromptPage;
@@ -37,7 +36,7 @@ class PromptFields {
 class PromptPage {
  public:
   // `name` is the file's, without ".mustache". Each of `parts` is the name of another one of the
-  // folder, which stands where the page has {{>part}}.
+  // folder, which stands where the page, or a part before it, has {{>part}}.
   PromptPage(std::filesystem::path folder, std::string name, std::vector<std::string> parts = {});
   ~PromptPage();
   PromptPage(PromptPage&&) noexcept;

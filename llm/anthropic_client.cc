@@ -126,20 +126,33 @@ class AnthropicClient final : public Client {
  private:
   std::string Body(const Request& request, const std::string& model) const {
     const json mark = {{"type", "ephemeral"}};
+    const bool marks = options_.cache != AnthropicOptions::Cache::kOff;
+    const auto block_of = [](std::string_view text) {
+      return json{{"type", "text"}, {"text", ValidUtf8(text)}};
+    };
     json system = json::array();
     json messages = json::array();
     for (const Message& message : request.messages) {
       if (message.text.empty()) continue;  // refused by the server
-      json block = {{"type", "text"}, {"text", ValidUtf8(message.text)}};
       if (message.author == Message::Author::kSystem) {
-        system.push_back(std::move(block));
+        system.push_back(block_of(message.text));
         continue;
       }
       const char* role = message.author == Message::Author::kUser ? "user" : "assistant";
-      messages.push_back({{"role", role}, {"content", json::array({std::move(block)})}});
+      // A mark stands after a block, so what is shared is one of its own.
+      std::string_view rest = message.text;
+      json content = json::array();
+      if (marks && &message == &request.messages.back() && message.shared > 0 &&
+          message.shared < rest.size()) {
+        content.push_back(block_of(rest.substr(0, message.shared)));
+        content.back()["cache_control"] = mark;
+        rest.remove_prefix(message.shared);
+      }
+      content.push_back(block_of(rest));
+      messages.push_back({{"role", role}, {"content", std::move(content)}});
     }
     const auto set_mark = [&](json& message) { message["content"].back()["cache_control"] = mark; };
-    if (options_.cache != AnthropicOptions::Cache::kOff) {
+    if (marks) {
       if (!system.empty()) system.back()["cache_control"] = mark;
       if (messages.size() > 1) set_mark(messages[messages.size() - 2]);
     }

@@ -16,10 +16,10 @@ struct AnthropicOptions {
   Secret key;                                          // sent as x-api-key
   std::string key_name = "ANTHROPIC_API_KEY";          // where the key came from; shown in errors
   std::string model;                                   // empty: the request's
-  // Where prompt-cache marks go. kPrefix: after the system text and after the last message but one,
-  // the part that a conversation's next request repeats. kWhole: after the last message too, for
-  // requests that are sent again with another sample. A mark on a text that is never repeated costs
-  // a quarter more than none.
+  // Where prompt-cache marks go. kPrefix: after the system text, after the shared part of the last
+  // message and after the message before it, which a conversation's next request repeats. kWhole:
+  // after the last message too, for requests that are sent again with another sample. A mark on a
+  // text that is never repeated costs a quarter more than none.
   enum class Cache { kOff, kPrefix, kWhole };
   Cache cache = Cache::kPrefix;
   bool stream = true;

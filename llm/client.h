@@ -2,6 +2,7 @@
 // is a request with limits, a reply with usage, and errors that name the caller's action.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -23,6 +24,9 @@ struct Message {
   enum class Author { kSystem, kUser, kAssistant };
   Author author = Author::kUser;
   std::string text;
+  // Bytes at the start of the text with which other requests begin as well, asked within minutes;
+  // whole characters. Providers may keep them for less money, a store keeps them once.
+  std::size_t shared = 0;
 };
 
 class Meter;

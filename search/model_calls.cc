@@ -199,7 +199,7 @@ ModelCalls::ModelCalls(results::Store& store, llm::Client& client, const SearchC
   }
 }
 
-Result<ModelCalls::Answer> ModelCalls::Ask(const results::CallKey& key, const llm::Request& request,
+Result<ModelCalls::Answer> ModelCalls::Ask(const results::CallKey& key, llm::Request request,
                                            std::stop_token stop) {
   if (!ready_) return Failure(ready_.error());
   if (resumed_) {  // what is answered costs nothing, whatever the limits
@@ -211,15 +211,14 @@ Result<ModelCalls::Answer> ModelCalls::Ask(const results::CallKey& key, const ll
       return Answer{std::move(**stored), row->id};
     }
   }
-  llm::Request chosen = request;
-  chosen.model = ensemble_->Choose(key.role, results::ToString(key));
+  request.model = ensemble_->Choose(key.role, results::ToString(key));
   const std::vector<std::string> labels = ModelLabels(models_);
   for (std::size_t i = 0; i < models_.size(); ++i) {
-    if (labels[i] != chosen.model || models_[i].max_tokens == 0) continue;
-    chosen.max_tokens = std::min(chosen.max_tokens, Tokens(models_[i].max_tokens));
+    if (labels[i] != request.model || models_[i].max_tokens == 0) continue;
+    request.max_tokens = std::min(request.max_tokens, Tokens(models_[i].max_tokens));
   }
-  if (recording_) return Replayed(key, std::move(chosen), stop);
-  return AskModel(key, std::move(chosen), std::move(stop));
+  if (recording_) return Replayed(key, std::move(request), stop);
+  return AskModel(key, std::move(request), std::move(stop));
 }
 
 Result<ModelCalls::Answer> ModelCalls::Stored(const results::CallKey& key, CallId call) {

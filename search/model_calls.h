@@ -42,8 +42,7 @@ class ModelCalls {
   // endpoint is down: the run pauses, resumable. kBudget as search/ledger.h says: a limit, or a
   // replayed run that has no such call; ask exhausted() whether the run is over or this branch
   // only. kCancelled when `stop` was requested.
-  Result<Answer> Ask(const results::CallKey& key, const llm::Request& request,
-                     std::stop_token stop);
+  Result<Answer> Ask(const results::CallKey& key, llm::Request request, std::stop_token stop);
 
   // How an answered call turned out, for ensembles that learn.
   void Told(const results::CallKey& key, std::string_view model, const llm::Outcome& outcome);

@@ -191,6 +191,9 @@ Result<ParentFacts> Prompts::Describe(const RunTree& tree, const CandidateRow& p
     size += facts.lineage.back().size();
   }
   std::reverse(facts.lineage.begin(), facts.lineage.end());
+  auto briefing = codegen::BuildBriefing(ContextOf(facts), pages_);
+  if (!briefing) return Failure(std::move(briefing.error()));
+  facts.briefing = *std::move(briefing);
   return facts;
 }
 
@@ -253,22 +256,27 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
   return ideas::BuildIdeaRequest(context, idea_page_);
 }
 
-codegen::ImplementContext Prompts::Implementation(const ParentFacts& parent, const IdeaRow& idea,
-                                                  const std::vector<ideas::Change>& named,
-                                                  int branch,
-                                                  const std::vector<std::string>& hints) const {
+codegen::ImplementContext Prompts::ContextOf(const ParentFacts& parent) const {
   codegen::ImplementContext context;
   context.task = task_;
   context.device = device_;
   context.parent = parent.kernel;
   context.lineage = parent.lineage;
   context.lineage_older = parent.lineage_older;
+  context.model = config_.model;
+  context.longest_reply = LongestReply(config_);
+  return context;
+}
+
+codegen::ImplementContext Prompts::Implementation(const ParentFacts& parent, const IdeaRow& idea,
+                                                  const std::vector<ideas::Change>& named,
+                                                  int branch,
+                                                  const std::vector<std::string>& hints) const {
+  codegen::ImplementContext context = ContextOf(parent);
   context.idea = IdeaOf(idea);
   context.named = named;
   context.hints = hints;
-  context.model = config_.model;
   context.seed = SeedOf(branch);
-  context.longest_reply = LongestReply(config_);
   return context;
 }
 
@@ -279,7 +287,11 @@ std::uint64_t Prompts::SeedOf(int branch) const {
 Result<llm::Request> Prompts::ForImplementation(const ParentFacts& parent, const IdeaRow& idea,
                                                 const std::vector<ideas::Change>& named, int branch,
                                                 const std::vector<std::string>& hints) const {
-  return codegen::BuildImplementRequest(Implementation(parent, idea, named, branch, hints), pages_);
+  auto request = codegen::BuildImplementRequest(Implementation(parent, idea, named, branch, hints),
+                                                pages_, parent.briefing);
+  // A prefix that nobody repeats would cost more, not less.
+  if (request && config_.ideas * config_.branches == 1) request->messages.back().shared = 0;
+  return request;
 }
 
 Result<llm::Request> Prompts::ForRepair(const ParentFacts& parent, const IdeaRow& idea,

@@ -28,6 +28,7 @@ struct ParentFacts {
   ideas::KernelFacts kernel;
   std::vector<std::string> lineage;  // from the seed to the parent, ideas::DescribeTried of each
   std::size_t lineage_older = 0;     // steps before those, for which no prompt has room
+  std::string briefing;              // codegen::BuildBriefing
 };
 
 // What an idea request depends on beside the parent.
@@ -70,6 +71,7 @@ class Prompts {
                                  const std::vector<std::string>& earlier) const;
 
  private:
+  codegen::ImplementContext ContextOf(const ParentFacts& parent) const;
   codegen::ImplementContext Implementation(const ParentFacts& parent, const results::IdeaRow& idea,
                                            const std::vector<ideas::Change>& named, int branch,
                                            const std::vector<std::string>& hints) const;

@@ -125,13 +125,13 @@ struct Round::Impl {
     return spent.has_value();
   }
 
-  Result<ModelCalls::Answer> Ask(const results::CallKey& key, const llm::Request& request) {
+  Result<ModelCalls::Answer> Ask(const results::CallKey& key, llm::Request request) {
     if (halted()) return Fail(ErrorCode::kCancelled, "interrupted");
     if (out_of_budget()) return Fail(ErrorCode::kBudget, *spent);
     if (parts.steering != nullptr) {
       if (auto may = parts.steering->MayBegin(); !may) return Failure(std::move(may.error()));
     }
-    return Counted(parts.calls.Ask(key, request, parts.halt.get_token()));
+    return Counted(parts.calls.Ask(key, std::move(request), parts.halt.get_token()));
   }
   Result<ModelCalls::Answer> Counted(Result<ModelCalls::Answer> answer) {
     if (answer) {
@@ -359,7 +359,7 @@ struct Round::Impl {
     if (!prompt.request) return Set(prompt.request.error());
     llm::Request request = *prompt.request;
     request.seed = parts.prompts.SeedOf(slot->branch);
-    auto answer = Ask(KeyOf(*slot, 0), request);
+    auto answer = Ask(KeyOf(*slot, 0), std::move(request));
     if (!answer) {
       const Error refusal = answer.error();
       Set(refusal);
@@ -525,7 +525,7 @@ struct Round::Impl {
         parts.prompts.ForRepair(parent, slot->idea, *named, slot->branch, HintsFor(slot->place),
                                 slot->received.draft, row.verdict, slot->report, slot->earlier);
     if (!request) return Set(request.error());
-    auto answer = Ask(KeyOf(*slot, turn), *request);
+    auto answer = Ask(KeyOf(*slot, turn), *std::move(request));
     if (!answer) {
       const bool spent_now = answer.error().code == ErrorCode::kBudget;
       Set(std::move(answer.error()));

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "llm/playbook/prompt_view.h"
@@ -40,6 +41,22 @@ TEST(ImplementPrompt, CarriesIdeaParentRulesAndReplyForm) {
   for (const char* name : {"task", "device", "parent", "idea", "rules", "reply"}) {
     EXPECT_FALSE(llm::playbook::Section(prompt, name).empty()) << name;
   }
+}
+
+// All that does not depend on the idea stands in front, so that it is sent and kept once.
+TEST(ImplementPrompt, IdeasOfOneParentShareTheBriefing) {
+  ImplementContext other = Context();
+  other.idea.title = "Another";
+  other.hints = {"a hint"};
+  const auto a = BuildImplementRequest(Context()), b = BuildImplementRequest(other);
+  const llm::Message &first = a->messages[0], &second = b->messages[0];
+  EXPECT_EQ(first.shared, second.shared);
+  EXPECT_EQ(first.text.substr(0, first.shared), second.text.substr(0, second.shared));
+  for (const char* name : {"task", "device", "parent", "rules"}) {
+    EXPECT_LT(first.text.find(fmt::format("</{}>", name)), first.shared) << name;
+  }
+  EXPECT_GT(first.shared, first.text.size() * 3 / 4);
+  EXPECT_GE(first.text.find("Vectorised loads"), first.shared);
 }
 
 TEST(ImplementPrompt, TheExpectedGainIsNotRoundedAway) {
@@ -160,7 +177,10 @@ TEST(RepairPrompt, AnEndlessCompilerLogIsCut) {
 }
 
 TEST(ImplementPrompt, AMissingTemplateSaysWhichFile) {
-  const auto request = BuildImplementRequest(Context(), ProgramPages("/nonexistent"));
+  const auto briefing = BuildBriefing(Context(), ProgramPages("/nonexistent"));
+  ASSERT_FALSE(briefing);
+  EXPECT_NE(briefing.error().message.find("briefing.mustache"), std::string::npos);
+  const auto request = BuildImplementRequest(Context(), ProgramPages("/nonexistent"), "");
   ASSERT_FALSE(request);
   EXPECT_NE(request.error().message.find("implement.mustache"), std::string::npos);
 }

@@ -69,6 +69,25 @@ TEST_F(AnthropicTest, TheRequestIsWrittenAsTheProtocolWants) {
   EXPECT_FALSE(sent.contains("seed"));
 }
 
+TEST_F(AnthropicTest, WhatOtherRequestsShareIsABlockOfItsOwnWithAMark) {
+  Serve([](const SeenRequest&) { return MessagesStream({"x"}); });
+  Request request = Ask("the parent; the idea");
+  request.messages.back().shared = 12;
+  ASSERT_TRUE(Complete(request, Options()));
+  const json content = Sent(0)["messages"][0]["content"];
+  ASSERT_EQ(content.size(), 2U);
+  EXPECT_EQ(content[0]["text"], "the parent; ");
+  EXPECT_TRUE(content[0].contains("cache_control"));
+  EXPECT_EQ(content[1]["text"], "the idea");
+  EXPECT_FALSE(content[1].contains("cache_control"));
+
+  AnthropicOptions options = Options();
+  options.cache = AnthropicOptions::Cache::kOff;
+  ASSERT_TRUE(Complete(request, options));
+  EXPECT_EQ(Sent(1)["messages"][0]["content"],
+            json::array({{{"type", "text"}, {"text", "the parent; the idea"}}}));
+}
+
 TEST_F(AnthropicTest, CacheMarksStandOnTheStablePrefix) {
   Serve([](const SeenRequest&) { return MessagesStream({"x"}); });
   Request request = Ask("first");
