@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "results/request_text.h"
 #include "results/sql.h"
 #include "results/store.h"
 
@@ -78,6 +79,18 @@ void CheckTexts(Connection& c, std::vector<std::string>& problems) {
   }
 }
 
+// Requests refer to texts in their own, where no foreign key looks.
+void CheckRequests(Connection& c, std::vector<std::string>& problems) {
+  Query rows(c, "SELECT DISTINCT request FROM calls");
+  while (rows.Step() && problems.size() < kMostProblems) {
+    try {
+      WholeRequest(c, rows.Hash(0));
+    } catch (const StoreException& e) {
+      problems.push_back(fmt::format("the request {}: {}", rows.Hash(0).Hex(), e.error.message));
+    }
+  }
+}
+
 std::vector<std::string> FindProblems(Connection& c) {
   std::vector<std::string> problems;
   SQLite::Transaction snapshot(c.database());
@@ -103,6 +116,7 @@ std::vector<std::string> FindProblems(Connection& c) {
     }
   }
   CheckTexts(c, problems);
+  CheckRequests(c, problems);
   return problems;
 }
 

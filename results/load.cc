@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "results/lock.h"
+#include "results/request_text.h"
 #include "results/sql.h"
 #include "results/store.h"
 
@@ -371,20 +372,6 @@ std::optional<llm::Reply> ReplyByKey(Connection& c, const CallKey& key) {
   return ReplyOf(c, *row);
 }
 
-std::optional<llm::Reply> ReplyByRequest(Connection& c, const Hash& request, int skip) {
-  std::optional<CallRow> row;
-  {
-    Query rows(c,
-               std::string("SELECT ") + kCallColumns +
-                   " FROM calls WHERE request = ? AND status = 'answered' "
-                   "ORDER BY id LIMIT 1 OFFSET ?",
-               request, std::max(skip, 0));
-    if (rows.Step()) row = LoadCall(rows);
-  }
-  if (!row) return std::nullopt;
-  return ReplyOf(c, *row);
-}
-
 RunData LoadAll(Connection& c) {
   SQLite::Transaction snapshot(c.database());
   RunData data;
@@ -435,6 +422,10 @@ Result<std::string> Reader::Text(const Hash& hash) {
   return impl_->Read([&](Connection& c) { return GetText(c, hash); });
 }
 
+Result<std::string> Reader::Request(const Hash& hash) {
+  return impl_->Read([&](Connection& c) { return WholeRequest(c, hash); });
+}
+
 Result<std::vector<SampleRow>> Reader::Samples(CandidateId candidate) {
   return impl_->Read([&](Connection& c) {
     std::vector<SampleRow> samples;
@@ -452,10 +443,6 @@ Result<std::vector<SampleRow>> Reader::Samples(CandidateId candidate) {
 
 Result<std::optional<llm::Reply>> Reader::FindReply(const CallKey& key) {
   return impl_->Read([&](Connection& c) { return ReplyByKey(c, key); });
-}
-
-Result<std::optional<llm::Reply>> Reader::FindReplyTo(const Hash& request, int skip) {
-  return impl_->Read([&](Connection& c) { return ReplyByRequest(c, request, skip); });
 }
 
 Result<std::vector<RunSummary>> ListRuns(const std::filesystem::path& runs) {

@@ -16,7 +16,7 @@ bool SaySame(const llm::Request& a, const llm::Request& b) {
          a.temperature == b.temperature && a.stop == b.stop &&
          std::equal(a.messages.begin(), a.messages.end(), b.messages.begin(), b.messages.end(),
                     [](const llm::Message& x, const llm::Message& y) {
-                      return x.author == y.author && x.text == y.text;
+                      return x.author == y.author && x.text == y.text && x.shared == y.shared;
                     });
 }
 
@@ -24,6 +24,14 @@ Hash HashMessages(const llm::Request& request) {
   std::vector<std::string_view> texts;
   for (const llm::Message& message : request.messages) texts.push_back(message.text);
   return HashTexts(texts);
+}
+
+std::string_view SharedOf(const llm::Message& message) {
+  return std::string_view(message.text).substr(0, message.shared);
+}
+
+std::string Dump(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -37,12 +45,46 @@ std::string RequestJson(const llm::Request& request) {
     const char* author = message.author == llm::Message::Author::kSystem ? "system"
                          : message.author == llm::Message::Author::kUser ? "user"
                                                                          : "assistant";
-    json["messages"].push_back({{"author", author}, {"text", message.text}});
+    nlohmann::ordered_json said;
+    said["author"] = author;
+    const std::string_view shared = SharedOf(message);
+    if (!shared.empty()) said["shared"] = HashText(shared).Hex();
+    said["text"] = std::string_view(message.text).substr(shared.size());
+    json["messages"].push_back(std::move(said));
   }
   json["max_tokens"] = request.max_tokens.value;
   if (request.temperature) json["temperature"] = *request.temperature;
   json["stop"] = request.stop;
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return Dump(json);
+}
+
+std::string WholeRequest(Connection& c, const Hash& hash) {
+  std::string text = GetText(c, hash);
+  auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array()) return text;
+  bool changed = false;
+  for (nlohmann::ordered_json& message : json["messages"]) {
+    if (!message.is_object()) continue;
+    const auto shared = message.find("shared");
+    const auto rest = message.find("text");
+    if (shared == message.end() || rest == message.end()) continue;
+    if (!shared->is_string() || !rest->is_string()) continue;
+    *rest = GetText(c, ParseHash(shared->get<std::string>())) + rest->get<std::string>();
+    message.erase("shared");
+    changed = true;
+  }
+  return changed ? Dump(json) : text;
+}
+
+void RequestTexts::PutShared(Connection& c, std::string_view text) {
+  if (text.empty()) return;
+  for (const auto& [known, hash] : shared_) {
+    if (known != text) continue;
+    // The transition that stored it may have been taken back.
+    if (Query(c, "SELECT 1 FROM texts WHERE hash = ?", hash).Step()) return;
+  }
+  const Hash hash = PutText(c, text);
+  shared_[next_shared_++ % shared_.size()] = {std::string(text), hash};
 }
 
 Hash RequestTexts::Put(Connection& c, const llm::Request& request) {
@@ -52,6 +94,7 @@ Hash RequestTexts::Put(Connection& c, const llm::Request& request) {
     // The transition that stored it may have been taken back.
     if (Query(c, "SELECT 1 FROM texts WHERE hash = ?", known->text).Step()) return known->text;
   }
+  for (const llm::Message& message : request.messages) PutShared(c, SharedOf(message));
   const Hash text = PutText(c, RequestJson(request));
   Known kept;
   kept.request.role = request.role;

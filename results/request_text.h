@@ -1,9 +1,12 @@
 // The texts of requests, of which the branches of an idea share one: what a request says is stored
-// once, its random seed in the row of the call. Internal to results/; not thread-safe.
+// once, its random seed in the row of the call, and what many begin with is a text of its own.
+// Internal to results/; not thread-safe.
 #pragma once
 
 #include <array>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/hash.h"
@@ -14,7 +17,8 @@ namespace grove::results {
 
 class RequestTexts {
  public:
-  // Stores RequestJson(request) when it is not there. Throws as PutText does.
+  // Stores RequestJson(request), and what it refers to, when they are not there. Throws as PutText
+  // does.
   Hash Put(Connection& c, const llm::Request& request);
 
  private:
@@ -24,8 +28,16 @@ class RequestTexts {
     Hash said;  // of its messages: prompts of one parent are equal for most of their length
     Hash text;  // of RequestJson(request)
   };
+  void PutShared(Connection& c, std::string_view text);
+
   std::array<std::optional<Known>, 16> last_;
   std::size_t next_ = 0;
+  std::array<std::pair<std::string, Hash>, 8> shared_;  // the last ones
+  std::size_t next_shared_ = 0;
 };
+
+// The text of a request with what it shares in its place: as RequestJson, but whole. A text that is
+// no such JSON comes back as it is. Throws as GetText does.
+std::string WholeRequest(Connection& c, const Hash& hash);
 
 }  // namespace grove::results

@@ -471,9 +471,15 @@ constexpr const char* kCutRounds = R"sql(
 ALTER TABLE rounds ADD COLUMN cut INTEGER NOT NULL DEFAULT 0;
 )sql";
 
-constexpr Migration kMigrations[] = {{1, kTables},       {2, kViews},         {3, kMeasured},
-                                     {4, kLedgerScopes}, {5, kLaunches},      {6, kSeeds},
-                                     {7, kFewerIndexes}, {8, kCheaperChecks}, {9, kCutRounds}};
+// Requests may refer to texts that they share, which earlier programs would not put in their
+// places. And an index that nothing reads.
+constexpr const char* kSharedTexts = R"sql(
+DROP INDEX IF EXISTS calls_by_request;
+)sql";
+
+constexpr Migration kMigrations[] = {
+    {1, kTables}, {2, kViews},        {3, kMeasured},      {4, kLedgerScopes}, {5, kLaunches},
+    {6, kSeeds},  {7, kFewerIndexes}, {8, kCheaperChecks}, {9, kCutRounds},    {10, kSharedTexts}};
 
 }  // namespace
 

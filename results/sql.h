@@ -281,6 +281,5 @@ std::optional<CallRow> FindCallRow(Connection& connection, const CallKey& key);
 std::optional<CallRow> FindCallRow(Connection& connection, CallId id);
 std::vector<CallRow> CallRowsOf(Connection& connection, int round);
 std::optional<llm::Reply> ReplyByKey(Connection& connection, const CallKey& key);
-std::optional<llm::Reply> ReplyByRequest(Connection& connection, const Hash& request, int skip);
 
 }  // namespace grove::results

@@ -56,6 +56,8 @@ void Configure(SQLite::Database& database, const StoreOptions& options) {
   // Nothing in a run is secret from who reads the file; some systems' SQLite overwrites all that it
   // frees.
   database.exec("PRAGMA secure_delete = OFF");
+  // What a transition inside of a gathered commit changes is kept for its rollback: not in a file.
+  database.exec("PRAGMA temp_store = MEMORY");
   database.exec("PRAGMA foreign_keys = ON");
   database.exec("PRAGMA trusted_schema = OFF");
 }
@@ -690,10 +692,6 @@ Result<bool> Store::HasReplies() {
   });
 }
 
-Result<std::optional<llm::Reply>> Store::FindReplyTo(const Hash& request, int skip) {
-  return impl_->writer.Read([&](Connection& c) { return ReplyByRequest(c, request, skip); });
-}
-
 Result<CallRow> Store::RenewCall(CallId call, std::span<const Amount> reserve,
                                  std::span<const LedgerLimit> limits) {
   return impl_->Transact([&](Connection& c) {
@@ -783,6 +781,10 @@ Result<RunData> Store::Load() {
 
 Result<std::string> Store::Text(const Hash& hash) {
   return impl_->writer.Read([&](Connection& c) { return GetText(c, hash); });
+}
+
+Result<std::string> Store::Request(const Hash& hash) {
+  return impl_->writer.Read([&](Connection& c) { return WholeRequest(c, hash); });
 }
 
 }  // namespace grove::results

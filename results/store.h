@@ -125,8 +125,9 @@ Status CheckRunName(std::string_view name);
 // The message of a duplicate's verdict: "the same program as r1.i2.b1".
 std::string DuplicateMessage(std::string_view of);
 // The request as stored: JSON with model, messages and limits, keys in a fixed order; not its seed,
-// so that the branches of an idea share one text. Invalid UTF-8 is replaced. Its HashText is
-// CallRow::request. (Runs of earlier versions have "seed" in it.)
+// so that the branches of an idea share one text; for the shared part of a message the hash of its
+// text ("shared"), which is stored beside. Invalid UTF-8 is replaced. Its HashText is
+// CallRow::request. (Runs of earlier versions have "seed" in it and nothing shared.)
 std::string RequestJson(const llm::Request& request);
 
 // The writer. Thread-safe: any thread may call anything, transitions are serialised inside. Holds
@@ -232,8 +233,6 @@ class Store {
   Result<std::vector<CallRow>> CallsOf(int round);
   // Whether any call was answered.
   Result<bool> HasReplies();
-  // The oldest answer to exactly this request, `skip` such answers passed over: offline replay.
-  Result<std::optional<llm::Reply>> FindReplyTo(const Hash& request, int skip = 0);
 
   // --- ledger ---
   // false: the entry exists.
@@ -262,6 +261,7 @@ class Store {
   // --- reading, as Reader does ---
   Result<RunData> Load();
   Result<std::string> Text(const Hash& hash);
+  Result<std::string> Request(const Hash& hash);
 
  private:
   struct Impl;
@@ -282,9 +282,10 @@ class Reader {
   // A consistent snapshot of everything but texts and samples.
   Result<RunData> Load();
   Result<std::string> Text(const Hash& hash);
+  // RequestJson of what a call asked, with shared texts in their places.
+  Result<std::string> Request(const Hash& hash);
   Result<std::vector<SampleRow>> Samples(CandidateId candidate);
   Result<std::optional<llm::Reply>> FindReply(const CallKey& key);
-  Result<std::optional<llm::Reply>> FindReplyTo(const Hash& request, int skip = 0);
 
  private:
   struct Impl;

@@ -135,7 +135,7 @@ Result<std::string> RecordMaker::Text(const std::optional<Hash>& hash) const {
 }
 
 Result<Json> RecordMaker::Messages(const CallRow& call) const {
-  auto request = run_.reader->Text(call.request);
+  auto request = run_.reader->Request(call.request);
   if (!request) return Fail(request.error());
   Json messages = Json::array();
   const Json asked = Json::parse(*request, nullptr, false);

@@ -468,7 +468,7 @@ std::string CallJson(Reader& reader, const CallRow& call) {
                {"attempts", call.attempts},
                {"error", VisibleBlock(call.error)}};
   json["messages"] = Json::array();
-  const auto request = reader.Text(call.request);
+  const auto request = reader.Request(call.request);
   const Json asked = request ? Json::parse(*request, nullptr, false) : Json();
   if (asked.is_object() && asked.contains("messages") && asked["messages"].is_array()) {
     for (const Json& message : asked["messages"]) {

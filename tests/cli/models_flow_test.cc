@@ -197,7 +197,7 @@ std::string AllOf(const std::filesystem::path& folder, const std::filesystem::pa
   if (!data) return all;
   all += data->run.config;
   for (const auto& call : data->calls) {
-    all += (*reader)->Text(call.request).value_or("") + call.error + call.reply_model;
+    all += (*reader)->Request(call.request).value_or("") + call.error + call.reply_model;
     if (call.reply) all += (*reader)->Text(*call.reply).value_or("");
   }
   for (const auto& idea : data->ideas) all += idea.title + idea.rationale;

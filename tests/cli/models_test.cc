@@ -67,7 +67,7 @@ TEST_F(ModelsTest, ASearchAgainstAnEndpointIsBookedReplayedAndShowsNoKey) {
   ASSERT_TRUE(store);
   int retries = 0;
   for (const auto& call : Load("served").calls) {
-    const json asked = json::parse(*(*store)->Text(call.request));
+    const json asked = json::parse(*(*store)->Request(call.request));
     bool sent = false;
     for (const SeenRequest& seen : server->seen()) {
       sent = sent || json::parse(seen.body)["messages"].back()["content"] ==
@@ -94,7 +94,7 @@ TEST_F(ModelsTest, ASearchAgainstAnEndpointIsBookedReplayedAndShowsNoKey) {
   }
   auto reader = results::Reader::Open(folder_.path() / "runs" / "served");
   for (const auto& call : Load("served").calls) {
-    all += *(*reader)->Text(call.request) + call.error;
+    all += *(*reader)->Request(call.request) + call.error;
     if (call.reply) all += *(*reader)->Text(*call.reply);
   }
   for (const auto& event : Load("served").events) all += event.text;

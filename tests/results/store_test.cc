@@ -6,6 +6,7 @@
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/results/sample_run.h"
 
@@ -409,20 +410,50 @@ TEST_F(StoreTest, AFailedCallIsAskedAgain) {
   EXPECT_EQ(again.error, "");
 }
 
-TEST_F(StoreTest, TheSameRequestIsReplayedInTheOrderOfItsAnswers) {
+TEST_F(StoreTest, WhatRequestsBeginWithIsStoredOnceAndReadInItsPlace) {
   auto store = Create("a");
-  const llm::Request request = SampleRequest({});
-  for (int turn = 0; turn < 2; ++turn) {
-    const CallRow call = store->BeginCall({llm::Role::kIdea, 0, 0, 0, 0, turn}, request).value();
-    llm::Reply reply;
-    reply.text = "answer " + std::to_string(turn);
-    ASSERT_TRUE(store->AnswerCall(call.id, reply));
+  const std::string shared = "the parent, \"quoted\"\n";
+  std::vector<Hash> asked;
+  for (int idea = 1; idea <= 3; ++idea) {
+    llm::Request request = SampleRequest({});
+    request.messages = {
+        {llm::Message::Author::kSystem, "be brief"},
+        {llm::Message::Author::kUser, shared + "idea " + std::to_string(idea), shared.size()}};
+    const CallRow call = store->BeginCall({llm::Role::kCode, 0, 0, idea, 1, 0}, request).value();
+    EXPECT_EQ(call.request, HashText(RequestJson(request)));
+    asked.push_back(call.request);
+    const auto stored = nlohmann::json::parse(store->Text(call.request).value());
+    EXPECT_EQ(stored["messages"][1]["shared"], HashText(shared).Hex());
+    EXPECT_EQ(stored["messages"][1]["text"], "idea " + std::to_string(idea));
+    // Whole, it reads as one that shares nothing.
+    request.messages[1].shared = 0;
+    EXPECT_EQ(store->Request(call.request).value(), RequestJson(request));
   }
-  const Hash hash = HashText(RequestJson(request));
-  EXPECT_EQ(store->FindReplyTo(hash).value()->text, "answer 0");
-  EXPECT_EQ(store->FindReplyTo(hash, 1).value()->text, "answer 1");
-  EXPECT_FALSE(store->FindReplyTo(hash, 2).value());
-  EXPECT_EQ(store->Text(hash).value(), RequestJson(request));
+  EXPECT_EQ(store->Text(HashText(shared)).value(), shared);
+  store.reset();
+  auto reader = Reader::Open(runs_ / "a").value();
+  for (const Hash& request : asked) {
+    const auto whole = nlohmann::json::parse(reader->Request(request).value());
+    EXPECT_EQ(whole["messages"][1]["text"].get<std::string>().find(shared), 0U);
+  }
+  ASSERT_TRUE(CheckStore(runs_ / "a"));
+  // A run that has lost the text says so.
+  {
+    SQLite::Database database((runs_ / "a" / "run.db").string(), SQLite::OPEN_READWRITE);
+    database.exec("DELETE FROM texts WHERE hash = '" + HashText(shared).Hex() + "'");
+  }
+  const Status broken = CheckStore(runs_ / "a");
+  ASSERT_FALSE(broken);
+  EXPECT_NE(broken.error().message.find("the request " + asked[0].Hex()), std::string::npos)
+      << broken.error().message;
+}
+
+TEST_F(StoreTest, ARequestThatSharesNothingReadsAsItIs) {
+  auto store = Create("a");
+  const CallRow call =
+      store->BeginCall({llm::Role::kCode, 0, 0, 0, 1, 0}, SampleRequest({})).value();
+  EXPECT_EQ(store->Request(call.request).value(), store->Text(call.request).value());
+  EXPECT_FALSE(store->Request(HashText("unknown")));
 }
 
 TEST_F(StoreTest, SamplesOfOneRequestShareItsTextAndAreToldApartByTheSeedOfTheirCall) {
