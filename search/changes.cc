@@ -26,7 +26,7 @@ using results::IdeaRow;
 using results::RunData;
 
 // Candidates that are looked through for ties, the newest; a prompt costs the same in a long run.
-constexpr std::size_t kLookBack = 2000;
+constexpr std::size_t kLookBack = 1000;
 constexpr std::size_t kMostTies = 8, kMostOthers = 10, kMostNamed = 4;
 // Ideas that tried something from this parent, and from elsewhere, the newest.
 constexpr std::size_t kIdeasLookedAt = 24;
@@ -130,13 +130,11 @@ Kernels TiesWith(const RunData& data, const CandidateRow& parent, int round) {
   if (!results::ScoreOf(parent)) return {};
   const std::set<CandidateId> lineage = IdsOf(LineageOf(data, parent));
   std::map<IdeaId, const CandidateRow*> best;
-  std::size_t seen = 0;
-  for (auto row = data.candidates.rbegin(); row != data.candidates.rend(); ++row) {
-    if (++seen > kLookBack) break;
-    if (!row->idea || lineage.contains(row->id) || RoundOf(data, *row) >= round) continue;
-    if (!Ties(data, *row, parent, round)) continue;
-    const CandidateRow*& of_idea = best[row->idea];
-    if (of_idea == nullptr || IsFaster(&*row, of_idea)) of_idea = &*row;
+  const auto before = CandidatesUntil(data, round - 1);
+  for (const CandidateRow& row : before.last(std::min(before.size(), kLookBack))) {
+    if (!row.idea || !Ties(data, row, parent, round) || lineage.contains(row.id)) continue;
+    const CandidateRow*& of_idea = best[row.idea];
+    if (of_idea == nullptr || IsFaster(&row, of_idea)) of_idea = &row;
   }
   Kernels ties;
   for (const auto& [idea, kernel] : best) ties.push_back(kernel);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <span>
 
@@ -25,21 +26,21 @@ using results::TimingMode;
 
 double Score(const CandidateRow& kernel) { return results::ScoreOf(kernel)->count(); }
 
-std::vector<const CaseTimeRow*> ScoredTimes(const CandidateRow& kernel) {
-  std::vector<const CaseTimeRow*> times;
-  if (!kernel.evaluation) return times;
+// Calls `visit` with each time that the score is made of.
+template <typename F>
+void ForEachScoredTime(const CandidateRow& kernel, F&& visit) {
+  if (!kernel.evaluation) return;
   for (const CaseTimeRow& row : kernel.evaluation->case_times) {
     if (row.mode == TimingMode::kCold && row.kind == kernel.evaluation->score_kind &&
         row.time.count() > 0) {
-      times.push_back(&row);
+      visit(row);
     }
   }
-  return times;
 }
 
 std::int64_t LaunchesOf(const CandidateRow& kernel) {
   std::int64_t launches = 0;
-  for (const CaseTimeRow* row : ScoredTimes(kernel)) launches += row->launches;
+  ForEachScoredTime(kernel, [&](const CaseTimeRow& row) { launches += row.launches; });
   return launches;
 }
 
@@ -56,16 +57,20 @@ double CopyBandwidth(const RunData& data) {
 // Own floor over time, geometric mean over the cases; 0 = not known.
 double OwnFloor(const RunData& data, const CandidateRow& kernel) {
   const double bandwidth = CopyBandwidth(data);
-  const auto times = ScoredTimes(kernel);
-  if (times.empty()) return 0;
   double sum = 0;
-  for (const CaseTimeRow* row : times) {
-    double floor = std::max(row->class_floor.count(), row->floor.count());
-    if (bandwidth > 0) floor = std::max(floor, row->dram_bytes / bandwidth);
-    if (!(floor > 0)) return 0;
-    sum += std::log(std::min(1.0, floor / row->time.count()));
-  }
-  return Score(kernel) * std::exp(sum / static_cast<double>(times.size()));
+  int times = 0;
+  bool known = true;
+  ForEachScoredTime(kernel, [&](const CaseTimeRow& row) {
+    double floor = std::max(row.class_floor.count(), row.floor.count());
+    if (bandwidth > 0) floor = std::max(floor, row.dram_bytes / bandwidth);
+    ++times;
+    if (floor > 0) {
+      sum += std::log(std::min(1.0, floor / row.time.count()));
+    } else {
+      known = false;
+    }
+  });
+  return known && times > 0 ? Score(kernel) * std::exp(sum / times) : 0;
 }
 
 std::string CategoryOf(const RunData& data, const CandidateRow& kernel) {
@@ -131,22 +136,17 @@ std::set<CandidateId> ReservesBefore(const RunData& data, int index) {
   return ids;
 }
 
-// Of the rounds up to `index`, the seed among them: ids rise with the rounds.
-std::span<const CandidateRow> CandidatesUntil(const RunData& data, int index) {
-  const auto end =
-      std::partition_point(data.candidates.begin(), data.candidates.end(),
-                           [&](const CandidateRow& row) { return RoundOf(data, row) <= index; });
-  return {data.candidates.begin(), end};
-}
-
 // Of the rounds up to `index`.
 const CandidateRow* BestUntil(const RunData& data, int index) {
   const CandidateRow* seed = data.Seed();
   const CandidateRow* best = nullptr;
+  double least = std::numeric_limits<double>::infinity();
   for (const CandidateRow& candidate : CandidatesUntil(data, index)) {
-    if (!results::ScoreOf(candidate)) continue;
+    const auto score = results::ScoreOf(candidate);
+    if (!score || score->count() >= least) continue;
     if (seed != nullptr && !results::SpeedUp(*seed, candidate)) continue;
-    if (best == nullptr || Score(candidate) < Score(*best)) best = &candidate;
+    best = &candidate;
+    least = score->count();
   }
   return best;
 }
@@ -154,14 +154,15 @@ const CandidateRow* BestUntil(const RunData& data, int index) {
 }  // namespace
 
 double NoiseOf(const CandidateRow& candidate) {
-  const auto times = ScoredTimes(candidate);
   double sum = 0;
-  for (const CaseTimeRow* row : times) {
-    if (row->kind != results::TimeKind::kMeasured || !row->low || !row->high) continue;
-    const double half = std::max(0.0, (*row->high - *row->low) / row->time / 2);
+  int times = 0;
+  ForEachScoredTime(candidate, [&](const CaseTimeRow& row) {
+    ++times;
+    if (row.kind != results::TimeKind::kMeasured || !row.low || !row.high) return;
+    const double half = std::max(0.0, (*row.high - *row.low) / row.time / 2);
     sum += half * half;
-  }
-  return times.empty() ? 0 : std::sqrt(sum) / static_cast<double>(times.size());
+  });
+  return times == 0 ? 0 : std::sqrt(sum) / times;
 }
 
 bool IsTie(const CandidateRow& a, const CandidateRow& b) {
@@ -195,6 +196,13 @@ std::vector<const FrontierRow*> FrontierAfter(const RunData& data, int index) {
   std::sort(rows.begin(), rows.end(),
             [](const FrontierRow* a, const FrontierRow* b) { return a->place < b->place; });
   return rows;
+}
+
+std::span<const CandidateRow> CandidatesUntil(const RunData& data, int index) {
+  const auto end =
+      std::partition_point(data.candidates.begin(), data.candidates.end(),
+                           [&](const CandidateRow& row) { return RoundOf(data, row) <= index; });
+  return {data.candidates.begin(), end};
 }
 
 std::span<const CandidateRow> CandidatesOf(const RunData& data, int index) {

@@ -75,6 +75,8 @@ void FillReserve(const results::RunData& data, int index, int places, const Kern
 
 // The round's passed kernels and the frontier before it (the seed for round 1).
 Kernels PoolOf(const results::RunData& data, int index);
+// Of the rounds up to `index`, the seed among them: ids rise with the rounds.
+std::span<const results::CandidateRow> CandidatesUntil(const results::RunData& data, int index);
 // All candidates of round `index`.
 std::span<const results::CandidateRow> CandidatesOf(const results::RunData& data, int index);
 // Index of the round that a kernel is of; 0 for the seed.
