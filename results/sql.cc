@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <utility>
 
 #include <SQLiteCpp/Backup.h>
@@ -86,6 +87,16 @@ Connection::Transaction::~Transaction() {
 void Connection::Transaction::Commit() {
   connection_.Commit();
   committed_ = true;
+}
+
+Connection::Unharmed::Unharmed(Connection& connection)
+    : connection_(connection),
+      exceptions_(std::uncaught_exceptions()),
+      changes_(connection.database_.getTotalChanges()) {}
+
+Connection::Unharmed::~Unharmed() {
+  const bool failed = std::uncaught_exceptions() > exceptions_;
+  if (failed && connection_.database_.getTotalChanges() != changes_) connection_.RollBack();
 }
 
 Connection::Savepoint::Savepoint(Connection& connection) : connection_(connection) {

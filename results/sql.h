@@ -79,10 +79,21 @@ class Connection {
     });
   }
 
-  // As Guard, inside the open transaction, which it begins when there is none. When `body` fails,
-  // what it wrote is taken back and the transaction stays open, unless SQLite gave all of it up.
+  // As Guard, inside the open transaction, which it begins when there is none. A body that fails
+  // before it has changed anything leaves the transaction open and as it was; one that fails later
+  // takes all of it back.
   template <typename F>
   auto Join(F&& body) -> Result<std::invoke_result_t<F>> {
+    return Guard([&]() -> std::invoke_result_t<F> {
+      if (!open()) Begin();
+      const Unharmed unharmed(*this);
+      return body();
+    });
+  }
+  // As Join, but when `body` fails, what it wrote is taken back and the transaction stays open,
+  // unless SQLite gave all of it up. It costs a copy of each page that the body changes.
+  template <typename F>
+  auto JoinApart(F&& body) -> Result<std::invoke_result_t<F>> {
     return Guard([&]() -> std::invoke_result_t<F> {
       if (!open()) Begin();
       Savepoint savepoint(*this);
@@ -122,6 +133,19 @@ class Connection {
    private:
     Connection& connection_;
     bool committed_ = false;
+  };
+  // Rolls the transaction back when an exception ends it after a change.
+  class Unharmed {
+   public:
+    explicit Unharmed(Connection& connection);
+    ~Unharmed();
+    Unharmed(const Unharmed&) = delete;
+    Unharmed& operator=(const Unharmed&) = delete;
+
+   private:
+    Connection& connection_;
+    const int exceptions_;
+    const int changes_;
   };
   // Taken back at its end unless it was released.
   class Savepoint {

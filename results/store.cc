@@ -411,6 +411,9 @@ Result<std::vector<IdeaId>> Store::RecordIdeas(RoundId round, CandidateId parent
       round_number = row.Small(0);
       next = row.Small(1);
     }
+    // Before anything is written.
+    for (const IdeaDraft& idea : ideas) static_cast<void>(IdOf(round_number, idea.number));
+    static_cast<void>(IdOf(round_number, next + static_cast<int>(ideas.size()) - 1));
     std::vector<IdeaId> ids;
     int ordinal = 0;
     for (const IdeaDraft& idea : ideas) {
@@ -448,25 +451,40 @@ Result<std::vector<CandidateId>> Store::RequestCandidates(IdeaId idea, int first
     if (first < 1 || count < 1 || first + count > kBranches) {
       Throw(ErrorCode::kInternal, fmt::format("branches are counted from 1 to {}", kBranches - 1));
     }
-    std::vector<CandidateId> ids;
-    for (int branch = first; branch < first + count; ++branch) {
-      const int added =
-          Query(
-              c,
-              "INSERT INTO candidates (id, name, round, idea, parent, branch, turn, status) "
-              "SELECT (SELECT number FROM rounds WHERE id = ideas.round) * ?3 + number * ?4 + ?2, "
-              "name || '.b' || ?2, round, id, parent, ?2, 0, 'requested' FROM ideas "
-              "WHERE id = ?1 ON CONFLICT (idea, branch) DO NOTHING",
-              idea, branch, kNumbers * kBranches, kBranches)
-              .Run();
-      if (added > 0) {
-        ids.emplace_back(c.database().getLastInsertRowid());
-        continue;
-      }
-      Query row(c, "SELECT id FROM candidates WHERE idea = ? AND branch = ?", idea, branch);
+    RoundId round;
+    CandidateId parent;
+    std::string name;
+    std::int64_t before = 0;  // the id of branch 0, which there is none of
+    {
+      Query row(c,
+                "SELECT i.round, i.parent, i.name, i.number, r.number FROM ideas i "
+                "JOIN rounds r ON r.id = i.round WHERE i.id = ?",
+                idea);
       if (!row.Step()) {
         Throw(ErrorCode::kNotFound, fmt::format("the run has no idea {}", idea.value));
       }
+      round = row.Id<RoundId>(0);
+      parent = row.Id<CandidateId>(1);
+      name = row.Text(2);
+      before = IdOf(row.Small(4), row.Small(3));
+    }
+    std::vector<CandidateId> ids;
+    for (int branch = first; branch < first + count; ++branch) {
+      // With its values spelled out: for rows that it selects, SQLite keeps what a statement
+      // changes until it has ended.
+      const int added =
+          Query(c,
+                "INSERT INTO candidates (id, name, round, idea, parent, branch, turn, status) "
+                "VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (idea, branch) DO NOTHING",
+                before + branch, fmt::format("{}.b{}", name, branch), round, idea, parent, branch,
+                CandidateStatus::kRequested)
+              .Run();
+      if (added > 0) {
+        ids.emplace_back(before + branch);
+        continue;
+      }
+      Query row(c, "SELECT id FROM candidates WHERE idea = ? AND branch = ?", idea, branch);
+      row.Step();
       ids.push_back(row.Id<CandidateId>(0));
     }
     return ids;

@@ -4,17 +4,20 @@
 // With a linger of zero each transition is a transaction of its own. With a linger
 //
 //   Transact   is durable when it returns: after up to 2 ms, in which those of other threads join
-//              it, what was written so far is committed by one of them (group commit)
+//              it, what was written so far is committed by one of them (group commit). For what
+//              leaves the store, and for what may be refused
 //   Join       returns when it is written; durable at the next commit, which is at most the linger
-//              away
+//              away. For what only keeps what came: it fails before it has changed anything, or
+//              because something is broken
 //
-// Each transition is inside a savepoint: one that fails leaves the others as they are. What is
-// committed is always a prefix of what was written, in its order, so a process that is killed
-// leaves a state that the run was in a moment before, and nothing that came later.
+// What is committed is always a prefix of what was written, in its order, so a process that is
+// killed leaves a state that the run was in a moment before, and nothing that came later.
 //
-// Errors. When a commit fails, or SQLite gives a transaction up, transitions are lost that were
-// reported as written: from then on everything fails with that error, until the run is opened
-// again. A transition that fails by itself loses nothing.
+// Errors. A Transact that fails, and a Join that fails before its first change, leave the others
+// as they are (a savepoint for each Join would copy most pages that it changes, some thirty a
+// candidate). When a Join fails later, a commit fails or SQLite gives a transaction up, transitions
+// are lost that were reported as written: from then on everything fails with that error, until the
+// run is opened again, which is then as after a kill at the last commit.
 #pragma once
 
 #include <atomic>
@@ -48,7 +51,8 @@ class Writer {
       return connection_.Transact([&] { return body(connection_); });
     }
     std::uint64_t mine = 0;
-    auto result = Write(body, mine);
+    auto result =
+        Write([&] { return connection_.JoinApart([&] { return body(connection_); }); }, mine);
     if (!result) return result;
     if (Status done = CommitThrough(mine); !done) result = Failure(std::move(done.error()));
     return result;
@@ -57,7 +61,7 @@ class Writer {
   auto Join(F&& body) {
     if (!groups()) return Transact(body);
     std::uint64_t mine = 0;
-    auto result = Write(body, mine);
+    auto result = Write([&] { return connection_.Join([&] { return body(connection_); }); }, mine);
     if (idle_) wake_.notify_one();
     return result;
   }
@@ -78,12 +82,13 @@ class Writer {
  private:
   bool groups() const { return linger_.count() > 0; }
 
+  // `write` writes one transition to the connection, inside its open transaction.
   template <typename F>
-  auto Write(F&& body, std::uint64_t& mine) -> Result<std::invoke_result_t<F, Connection&>> {
+  auto Write(F&& write, std::uint64_t& mine) -> std::invoke_result_t<F> {
     const std::scoped_lock lock(mutex_);
     if (lost_) return Fail(*lost_);
     const bool began = !connection_.open();
-    auto result = connection_.Join([&] { return body(connection_); });
+    auto result = write();
     if (result) {
       mine = ++written_;
     } else if (!connection_.open() && !began) {

@@ -71,8 +71,7 @@ const results::PromotionRow* ContestOf(const RunData& data, const CandidateRow& 
 Result<Change> ChangeOf(const RunTree& tree, const CandidateRow& kernel, const CandidateRow& parent,
                         int round, const ideas::ChangeLimits& limits) {
   const RunData& data = tree.data();
-  const Kernels lineage = LineageOf(data, kernel);
-  const bool descends = std::find(lineage.begin(), lineage.end(), &parent) != lineage.end();
+  const bool descends = DescendsFrom(data, kernel, parent);
   const CandidateRow* base = descends ? &parent : data.Find(kernel.parent);
   Change change;
   change.heading = NameAndTime(kernel);
@@ -128,11 +127,10 @@ bool IsFaster(const CandidateRow* a, const CandidateRow* b) {
 
 Kernels TiesWith(const RunData& data, const CandidateRow& parent, int round) {
   if (!results::ScoreOf(parent)) return {};
-  const std::set<CandidateId> lineage = IdsOf(LineageOf(data, parent));
   std::map<IdeaId, const CandidateRow*> best;
   const auto before = CandidatesUntil(data, round - 1);
   for (const CandidateRow& row : before.last(std::min(before.size(), kLookBack))) {
-    if (!row.idea || !Ties(data, row, parent, round) || lineage.contains(row.id)) continue;
+    if (!row.idea || !Ties(data, row, parent, round) || DescendsFrom(data, parent, row)) continue;
     const CandidateRow*& of_idea = best[row.idea];
     if (of_idea == nullptr || IsFaster(&row, of_idea)) of_idea = &row;
   }
@@ -156,8 +154,8 @@ bool TeachesMore(const Lesson& a, const Lesson& b) {
   return IsFaster(a.kernel, b.kernel);
 }
 
-// The best of each idea of rounds before `round` that has a time and is not `shown`, those that
-// teach most first.
+// The best of each idea of rounds before `round` that has a time and is neither `shown` nor of the
+// parent's lineage, those that teach most first.
 Kernels OthersThan(const RunTree& tree, const std::set<CandidateId>& shown,
                    const CandidateRow& parent, int round) {
   constexpr double kAboutAsFast = 1.15;
@@ -168,6 +166,7 @@ Kernels OthersThan(const RunTree& tree, const std::set<CandidateId>& shown,
     if (data.Find(idea.round)->index >= round) return false;
     const CandidateRow* best = results::CreditOf(tree.SiblingsOf(idea.id)).best;
     if (best == nullptr || shown.contains(best->id)) return false;
+    if (DescendsFrom(data, parent, *best)) return false;  // the lineage says it
     if (!results::SpeedUp(parent, *best)) return false;
     const bool here = idea.parent == parent.id;
     const CandidateRow* from = data.Find(idea.parent);
@@ -264,8 +263,7 @@ Result<ChangesInPrompt> ChangesBeside(const RunTree& tree, const CandidateRow& p
     if (!change) return Failure(std::move(change.error()));
     changes.ties.push_back(std::move(*change));
   }
-  std::set<CandidateId> shown = IdsOf(ties);
-  shown.merge(IdsOf(LineageOf(data, parent)));
+  const std::set<CandidateId> shown = IdsOf(ties);
   std::size_t looked_at = 0;
   for (const CandidateRow* kernel : OthersThan(tree, shown, parent, round)) {
     if (++looked_at > kIdeasLookedAt || changes.others.size() == kMostOthers) break;
@@ -282,11 +280,10 @@ Result<std::vector<Change>> ChangesNamedBy(const RunTree& tree, const CandidateR
   const std::vector<std::string> names = NamesIn(idea.title + "\n" + idea.rationale);
   if (names.empty()) return named;
   const RunData& data = tree.data();
-  const std::set<CandidateId> lineage = IdsOf(LineageOf(data, parent));
   for (const std::string& name : names) {
     if (named.size() == kMostNamed) break;
     const CandidateRow* kernel = data.FindCandidate(name);
-    if (kernel == nullptr || lineage.contains(kernel->id) || !kernel->source) continue;
+    if (kernel == nullptr || !kernel->source || DescendsFrom(data, parent, *kernel)) continue;
     if (RoundOf(data, *kernel) >= round) continue;
     auto change = ChangeOf(tree, *kernel, parent, round, kNamedLimits);
     if (!change) return Failure(std::move(change.error()));

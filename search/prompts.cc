@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -15,6 +13,7 @@
 #include "search/changes.h"
 #include "search/convert.h"
 #include "search/describe.h"
+#include "search/selection.h"
 #include "search/stagnation.h"
 
 namespace grove::search {
@@ -222,24 +221,25 @@ Result<llm::Request> Prompts::ForIdeas(const RunTree& tree, const ParentFacts& p
     size += context.tried_here.back().size();
   }
   std::reverse(context.tried_here.begin(), context.tried_here.end());
-  std::set<IdeaId> lineage;  // shown already
-  for (const CandidateRow* step = data.Find(parent.id); step->idea;
-       step = data.Find(step->parent)) {
-    lineage.insert(step->idea);
-  }
+  const CandidateRow& kernel = *data.Find(parent.id);
+  const auto in_lineage = [&](const std::vector<const CandidateRow*>& siblings) {
+    return std::any_of(siblings.begin(), siblings.end(), [&](const CandidateRow* sibling) {
+      return DescendsFrom(data, kernel, *sibling);
+    });
+  };
   for (auto idea = data.ideas.rbegin(); idea != data.ideas.rend(); ++idea) {
     if (context.tried_elsewhere.size() == kElsewhere) break;
-    if (idea->parent == parent.id || !before(*idea) || lineage.contains(idea->id)) continue;
-    if (!tree.WasTried(*idea)) continue;
+    if (idea->parent == parent.id || !before(*idea) || !tree.WasTried(*idea)) continue;
+    const auto siblings = tree.SiblingsOf(idea->id);
+    if (in_lineage(siblings)) continue;  // shown already
     TriedIdea tried = OutcomeOf(tree, *idea);
     if (const CandidateRow* from = data.Find(idea->parent)) tried.from = NameAndTime(*from);
-    const CandidateRow* best = results::CreditOf(tree.SiblingsOf(idea->id)).best;
-    const std::string beside =
-        best != nullptr ? BesideParent(*best, *data.Find(parent.id)) : std::string();
+    const CandidateRow* best = results::CreditOf(siblings).best;
+    const std::string beside = best != nullptr ? BesideParent(*best, kernel) : std::string();
     if (!beside.empty()) tried.from += "; " + beside;
     context.tried_elsewhere.push_back(ideas::DescribeTried(tried));
   }
-  auto changes = ChangesBeside(tree, *data.Find(parent.id), question.round);
+  auto changes = ChangesBeside(tree, kernel, question.round);
   if (!changes) return Failure(std::move(changes.error()));
   context.ties = std::move(changes->ties);
   context.changes = std::move(changes->others);

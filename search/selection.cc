@@ -278,6 +278,16 @@ Kernels LineageOf(const RunData& data, const CandidateRow& kernel) {
   return lineage;
 }
 
+bool DescendsFrom(const RunData& data, const CandidateRow& kernel, const CandidateRow& forebear) {
+  const CandidateRow* at = &kernel;
+  while (at->id > forebear.id) {
+    const CandidateRow* parent = data.Find(at->parent);
+    if (parent == nullptr || parent->id >= at->id) return false;
+    at = parent;
+  }
+  return at->id == forebear.id;
+}
+
 std::string Promise::Describe() const {
   return fmt::format(
       "promise {:.2f}: headroom {:.2f}, gain {:.2f}, rarity {:.2f}, {} the best's time", value(),
@@ -428,16 +438,15 @@ void FillReserve(const RunData& data, int index, int places, const Kernels& pool
   // Why the others were not kept.
   std::map<CandidateId, const Ranked*> promises;
   for (const Ranked& entry : ranked) promises[entry.kernel->id] = &entry;
+  Kernels kept;
+  for (const FrontierEntry& entry : choice.frontier) kept.push_back(data.Find(entry.candidate));
   for (const CandidateRow* kernel : ordered) {
     if (Contains(choice.frontier, kernel->id)) continue;
-    const CandidateRow* alike = nullptr;
-    for (const FrontierEntry& entry : choice.frontier) {
-      const CandidateRow* other = data.Find(entry.candidate);
-      if (other != nullptr && makeup_of.Of(*other) == makeup_of.Of(*kernel)) {
-        alike = other;
-        break;
-      }
-    }
+    const Makeup& makeup = makeup_of.Of(*kernel);
+    const auto same = std::find_if(kept.begin(), kept.end(), [&](const CandidateRow* other) {
+      return other != nullptr && makeup_of.Of(*other) == makeup;
+    });
+    const CandidateRow* alike = same != kept.end() ? *same : nullptr;
     std::string why;
     if (alike != nullptr) {
       why = fmt::format("{} is made of the same ideas and {}", alike->name,

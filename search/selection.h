@@ -35,6 +35,9 @@ Kernels InOrder(const results::RunData& data, Kernels kernels, const SourceSize&
 // From the kernel up to the seed, both included. A parent is older than its child; where the links
 // of a damaged file say otherwise the lineage ends.
 Kernels LineageOf(const results::RunData& data, const results::CandidateRow& kernel);
+// Whether `kernel` is `forebear` or descends from it. As many steps as lie between the two.
+bool DescendsFrom(const results::RunData& data, const results::CandidateRow& kernel,
+                  const results::CandidateRow& forebear);
 
 // How promising a kernel is that is slower than `best`, in units of a natural logarithm of time:
 //

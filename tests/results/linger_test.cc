@@ -1,5 +1,6 @@
 // Transitions that share a transaction: what is on the disk, and when.
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <thread>
 
@@ -323,6 +324,33 @@ TEST_F(LingerTest, AfterACommitThatFailedNothingIsTakenUntilTheRunIsOpenedAgain)
   store.reset();
   EXPECT_TRUE(CheckStore(runs_ / "a"));
   EXPECT_EQ(Load("a").candidates.size(), 1u);
+  store = Open("a");
+  EXPECT_TRUE(store->RequestCandidate(idea, 2));
+}
+
+// What only keeps what came is not made to be taken back alone.
+TEST_F(LingerTest, ATransitionThatBreaksHalfwayEndsTheWritingAsOfTheLastCommit) {
+  auto store = Begin(hours(1));
+  const IdeaId idea = Idea(*store);
+  const CandidateId candidate = store->RequestCandidate(idea, 1).value();
+  ASSERT_TRUE(store->AddEvent("info", "committed"));
+  ASSERT_TRUE(store->RequestCandidate(idea, 2));
+  // Before its first change it harms nobody.
+  EXPECT_EQ(store->RequestCandidate(IdeaId(77), 1).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(store->RequestCandidates(idea, 2, 1).value().size(), 1u);
+  // A time that is no number, found after the verdict was written.
+  EvaluationRow evaluation = SampleEvaluation(1000);
+  evaluation.case_times.at(0).time = Nanoseconds(std::nan(""));
+  const auto broken = store->RecordVerdict(candidate, evaluation);
+  ASSERT_FALSE(broken);
+  const Status next = store->AddEvent("info", "after");
+  ASSERT_FALSE(next);
+  EXPECT_EQ(next.error().message, broken.error().message);
+  store.reset();
+  EXPECT_TRUE(CheckStore(runs_ / "a"));
+  const RunData data = Load("a");
+  EXPECT_EQ(data.candidates.size(), 2u) << "as of the last commit";
+  EXPECT_FALSE(data.Find(candidate)->evaluation);
   store = Open("a");
   EXPECT_TRUE(store->RequestCandidate(idea, 2));
 }
