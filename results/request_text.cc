@@ -76,17 +76,6 @@ std::string WholeRequest(Connection& c, const Hash& hash) {
   return changed ? Dump(json) : text;
 }
 
-void RequestTexts::PutShared(Connection& c, std::string_view text) {
-  if (text.empty()) return;
-  for (const auto& [known, hash] : shared_) {
-    if (known != text) continue;
-    // The transition that stored it may have been taken back.
-    if (Query(c, "SELECT 1 FROM texts WHERE hash = ?", hash).Step()) return;
-  }
-  const Hash hash = PutText(c, text);
-  shared_[next_shared_++ % shared_.size()] = {std::string(text), hash};
-}
-
 Hash RequestTexts::Put(Connection& c, const llm::Request& request) {
   const Hash said = HashMessages(request);
   for (const auto& known : last_) {
@@ -94,7 +83,9 @@ Hash RequestTexts::Put(Connection& c, const llm::Request& request) {
     // The transition that stored it may have been taken back.
     if (Query(c, "SELECT 1 FROM texts WHERE hash = ?", known->text).Step()) return known->text;
   }
-  for (const llm::Message& message : request.messages) PutShared(c, SharedOf(message));
+  for (const llm::Message& message : request.messages) {
+    if (message.shared > 0) PutText(c, SharedOf(message));
+  }
   const Hash text = PutText(c, RequestJson(request));
   Known kept;
   kept.request.role = request.role;

@@ -6,7 +6,6 @@
 #include <array>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/hash.h"
@@ -28,12 +27,8 @@ class RequestTexts {
     Hash said;  // of its messages: prompts of one parent are equal for most of their length
     Hash text;  // of RequestJson(request)
   };
-  void PutShared(Connection& c, std::string_view text);
-
   std::array<std::optional<Known>, 16> last_;
   std::size_t next_ = 0;
-  std::array<std::pair<std::string, Hash>, 8> shared_;  // the last ones
-  std::size_t next_shared_ = 0;
 };
 
 // The text of a request with what it shares in its place: as RequestJson, but whole. A text that is

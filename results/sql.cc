@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <utility>
 
 #include <SQLiteCpp/Backup.h>
@@ -19,7 +18,7 @@ namespace {
 constexpr std::int64_t kTextLimit = std::int64_t{256} << 20;
 constexpr int kCompressionLevel = 1;
 constexpr int kReaderBusyMs = 5000;
-constexpr std::size_t kRepeated = 16384;  // bytes of a text that is kept for comparing
+constexpr std::size_t kRepeated = 131072;  // bytes of a text that is kept for comparing
 
 // mode=ro still needs the -shm file of a WAL database. Where the folder is read-only and no process
 // has left one, nobody can be writing, and the file may be taken as it is.
@@ -65,8 +64,9 @@ struct Connection::Packer {
   };
   std::unique_ptr<ZSTD_CCtx, Free> context{ZSTD_createCCtx()};
   std::string packed;
-  // Texts that came more than once, as plans do, so that they are compared without unpacking.
-  std::array<std::pair<std::string, Hash>, 8> repeated;
+  // Texts that came more than once, as plans and what requests share do, so that they are compared
+  // without unpacking.
+  std::array<std::pair<std::string, Hash>, 16> repeated;
   std::size_t next = 0;
 };
 
@@ -87,16 +87,6 @@ Connection::Transaction::~Transaction() {
 void Connection::Transaction::Commit() {
   connection_.Commit();
   committed_ = true;
-}
-
-Connection::Unharmed::Unharmed(Connection& connection)
-    : connection_(connection),
-      exceptions_(std::uncaught_exceptions()),
-      changes_(connection.database_.getTotalChanges()) {}
-
-Connection::Unharmed::~Unharmed() {
-  const bool failed = std::uncaught_exceptions() > exceptions_;
-  if (failed && connection_.database_.getTotalChanges() != changes_) connection_.RollBack();
 }
 
 Connection::Savepoint::Savepoint(Connection& connection) : connection_(connection) {

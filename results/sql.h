@@ -86,8 +86,13 @@ class Connection {
   auto Join(F&& body) -> Result<std::invoke_result_t<F>> {
     return Guard([&]() -> std::invoke_result_t<F> {
       if (!open()) Begin();
-      const Unharmed unharmed(*this);
-      return body();
+      const int changes = database_.getTotalChanges();
+      try {
+        return body();
+      } catch (...) {
+        if (database_.getTotalChanges() != changes) RollBack();
+        throw;
+      }
     });
   }
   // As Join, but when `body` fails, what it wrote is taken back and the transaction stays open,
@@ -133,19 +138,6 @@ class Connection {
    private:
     Connection& connection_;
     bool committed_ = false;
-  };
-  // Rolls the transaction back when an exception ends it after a change.
-  class Unharmed {
-   public:
-    explicit Unharmed(Connection& connection);
-    ~Unharmed();
-    Unharmed(const Unharmed&) = delete;
-    Unharmed& operator=(const Unharmed&) = delete;
-
-   private:
-    Connection& connection_;
-    const int exceptions_;
-    const int changes_;
   };
   // Taken back at its end unless it was released.
   class Savepoint {
